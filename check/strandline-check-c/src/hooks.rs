@@ -1,11 +1,11 @@
-//! What the macros of `include/strandline_check.h` call.
+//! The functions that the macros of `include/strandline_check.h` call.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::recording::{self, Place, Text};
 use crate::regions::{self, address};
 
-/// The functions, in the header's order. New ones come last, under a new name of the table.
+/// The table of functions, in the header's order. New functions come last, and the table then gets a new name.
 #[repr(C)]
 pub struct Hooks {
     before_store: extern "C" fn(*const c_void, usize),
@@ -26,11 +26,11 @@ const TABLE: Hooks =
 #[unsafe(export_name = "strandline_check_hooks_2")]
 pub static HOOKS: Hooks = TABLE;
 
-/// The table that programs look for which were compiled with an earlier header: the first seven functions.
+/// The table that programs compiled with an earlier header look for. They use its first seven functions.
 #[unsafe(export_name = "strandline_check_hooks_1")]
 pub static EARLIER_HOOKS: Hooks = TABLE;
 
-/// Notes an access that does not lie in the pool.
+/// Notes an access outside the pool.
 fn note_outside(base: usize, bytes: usize, what: &str, place: Place) {
     regions::locked(|regions| {
         if !regions.holds(base, bytes) {
@@ -61,7 +61,7 @@ extern "C" fn flushed(pointer: *const c_void, bytes: usize, file: *const c_char,
     }
 }
 
-/// A store by an intrinsic that streams: it needs a fence and no flush. It need not be to the pool.
+/// Records a store by a streaming intrinsic, which needs a fence but no flush. The store need not be to the pool.
 extern "C" fn streamed(pointer: *const c_void, bytes: usize, file: *const c_char, line: u32) {
     if recording::is_open() {
         let place = Place::Source(file, line);
@@ -70,7 +70,7 @@ extern "C" fn streamed(pointer: *const c_void, bytes: usize, file: *const c_char
     }
 }
 
-/// A flush by an intrinsic, which need not be of the pool.
+/// Records a flush by an intrinsic. The flushed line need not be in the pool.
 extern "C" fn flushed_if_pool(pointer: *const c_void, bytes: usize, file: *const c_char, line: u32) {
     if recording::is_open() {
         regions::flushed(address(pointer), bytes, Place::Source(file, line));

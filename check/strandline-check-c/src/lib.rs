@@ -1,16 +1,15 @@
-//! The recorder of the crash checker for C and C++: a library that `strandline-check program` loads into programs.
+//! The crash checker's recorder for C and C++: a library that `strandline-check program` loads into programs.
 //!
-//! It writes down what a program does to its pool, a file that it maps: stores, flushes, fences and what it says with the macros of
-//! `include/strandline_check.h`. `docs/checking-c-programs.md` introduces it, and says how a recording is written.
+//! It records what a program does to its pool, a file that the program maps: stores, flushes, fences, and the calls of the macros of
+//! `include/strandline_check.h`. `docs/checking-c-programs.md` introduces it and describes the recording's format.
 //!
-//! - Calls of libpmem's functions and of `msync` come here first, and go on to where they would have gone (`libpmem`, `system`).
-//! - The header's macros call a table of functions, if there is one (`hooks`).
-//! - Stores by ordinary instructions are seen on x86-64 Linux: the pool is mapped for reading only, and an instruction that stores to it is
-//!   let through alone (`trap`).
+//! - The library intercepts calls of libpmem's functions and of `msync`, and passes them on (`libpmem`, `system`).
+//! - The header's macros call a table of functions, if the table exists (`hooks`).
+//! - On x86-64 Linux it sees stores by ordinary instructions: it maps the pool for reading only, and lets through each instruction that stores to it
+//!   (`trap`).
+//! - It loads a program that runs many times, as recovery does, only once (`server`).
 //!
-//! - A program that runs many times, as recovery does, is loaded once (`server`).
-//!
-//! Without the variables of the environment that the checker sets, it does nothing. On other systems than Linux it is empty.
+//! Without the environment variables that the checker sets, the library does nothing. On systems other than Linux it is empty.
 
 #![cfg(target_os = "linux")]
 
@@ -28,7 +27,7 @@ pub use libpmem::*;
 pub use server::__libc_start_main;
 pub use system::*;
 
-/// Runs before the program's `main`.
+/// Starts recording before the program's `main`.
 extern "C" fn begin() {
     recording::open();
 }

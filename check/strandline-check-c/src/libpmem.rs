@@ -1,4 +1,4 @@
-//! libpmem's functions that make stores durable: what they do is written down, and done by libpmem itself.
+//! Wrappers of libpmem's functions that make stores durable: each records the operation and calls libpmem's function.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use crate::regions::{self, address};
 const NO_DRAIN: c_uint = 1 << 0;
 const NO_FLUSH: c_uint = 1 << 5;
 
-/// The function of this name behind this library, looked up once.
+/// Returns the function `name` of the next library in the search order, and looks it up only once.
 fn next(name: &CStr, known: &AtomicUsize) -> usize {
     let mut found = known.load(Relaxed);
     if found == 0 {
@@ -20,7 +20,7 @@ fn next(name: &CStr, known: &AtomicUsize) -> usize {
             recording::say(
                 "a function of libpmem is called, and there is no libpmem: link the program with -lpmem",
             );
-            // SAFETY: ends the process.
+            // SAFETY: this ends the process.
             unsafe { libc::abort() };
         }
         known.store(found, Relaxed);
@@ -28,13 +28,13 @@ fn next(name: &CStr, known: &AtomicUsize) -> usize {
     found
 }
 
-/// Defines functions that go on to libpmem's, with what is done `before` a call and `behind` it if it is the program's own.
+/// Defines wrappers of libpmem's functions, with code that runs `before` and `behind` a call that the program makes itself.
 macro_rules! interpose {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?, $($before:expr)?, $behind:expr;)*) => {$(
-        /// As libpmem's, which it calls.
+        /// Wraps libpmem's function of this name.
         ///
         /// # Safety
-        /// As for libpmem's.
+        /// As for libpmem's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
             static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -77,7 +77,7 @@ fn before(to: *mut c_void, bytes: usize) {
     regions::before_store(address(to), bytes);
 }
 
-/// A store of a range is done. Streaming stores are stores that are flushed.
+/// Records a finished store to a range. A streaming store counts as a store and a flush.
 fn moved(to: *mut c_void, bytes: usize, flags: c_uint) {
     let place = Place::caller();
     regions::after_store(address(to), bytes, place);

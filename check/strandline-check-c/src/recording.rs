@@ -1,6 +1,6 @@
-//! The recording: a line for each operation, written at once, so that a program that dies leaves all that it did.
+//! The recording. Each operation is one line, written immediately, so that the recording is complete even if the program dies.
 //!
-//! Nothing here allocates: it is called where programs store, also from a signal's handler.
+//! Nothing here allocates, since programs call it wherever they store, and signal handlers call it, too.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
@@ -8,18 +8,18 @@ use std::fmt::{self, Write};
 use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
-/// Above the descriptors that programs close in loops.
+/// Larger than the descriptors that programs close in loops.
 const DESCRIPTOR: i32 = 900;
-/// Frames of a call that are written down, at most.
+/// How many frames of a call are recorded, at most.
 const FRAMES: usize = 16;
-/// Bytes of one line, at most.
+/// The length of a line in bytes, at most.
 const LINE: usize = 4096;
 
 static OUTPUT: AtomicI32 = AtomicI32::new(-1);
 static SEES_STORES: AtomicBool = AtomicBool::new(false);
 static KNOWS_PLACES: AtomicBool = AtomicBool::new(false);
 
-/// Begins, if the checker asks for it.
+/// Opens the recording, if the checker requests one.
 pub fn open() {
     let Some(path) = variable(c"STRANDLINE_RECORDING") else { return };
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC;
@@ -41,7 +41,7 @@ pub fn open() {
     KNOWS_PLACES.store(variable(c"STRANDLINE_PLACES").is_some(), Relaxed);
     // The first call loads a library and allocates, which a handler must not.
     let _ = Place::caller();
-    // Valgrind's processor does not stop behind a single instruction.
+    // Valgrind's processor does not stop after a single instruction.
     let is_in_valgrind = runs_in_valgrind();
     SEES_STORES.store(variable(c"STRANDLINE_ONLY_MARKED").is_none() && !is_in_valgrind, Relaxed);
     OUTPUT.store(output, Relaxed);
@@ -56,45 +56,45 @@ pub fn open() {
     }
 }
 
-/// Whether this process runs under valgrind, which maps a library of its own into each program.
+/// Returns whether this process runs under valgrind, which maps a library of its own into each program.
 fn runs_in_valgrind() -> bool {
     let Ok(maps) = std::fs::File::open("/proc/self/maps") else { return false };
     std::io::BufReader::new(maps).lines().map_while(Result::ok).any(|line| line.contains("/vgpreload_core"))
 }
 
-/// A variable of the environment.
+/// Returns a variable of the environment.
 pub fn variable(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: the name ends with a zero; the checker's variables stay as they are.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: what is found is a string.
+    // SAFETY: `getenv` returns a string or null.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
-/// Whether there is a recording.
+/// Returns whether a recording is open.
 pub fn is_open() -> bool {
     OUTPUT.load(Relaxed) >= 0
 }
 
-/// Whether the checker asks where in the program operations stand.
+/// Returns whether the checker wants to know where in the program each operation is.
 pub fn knows_places() -> bool {
     KNOWS_PLACES.load(Relaxed)
 }
 
-/// Whether stores by ordinary instructions are to be seen.
+/// Returns whether to record stores by ordinary instructions.
 pub fn sees_stores() -> bool {
     cfg!(target_arch = "x86_64") && SEES_STORES.load(Relaxed)
 }
 
-/// Says `text` on standard error.
+/// Prints `text` to standard error.
 pub fn say(text: &str) {
     for part in ["strandline: ", text, "\n"] {
-        // SAFETY: the bytes are there.
+        // SAFETY: `part` has these bytes.
         unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
     }
 }
 
 thread_local! {
-    /// Calls of recorded functions that this thread is in: what one calls is a part of it.
+    /// How many nested calls of recorded functions this thread is in. A recorded function may call others, which are part of it.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -102,7 +102,7 @@ thread_local! {
 pub struct Call(());
 
 impl Call {
-    /// Begins one; `true`: it is the program's own, and not a part of another one.
+    /// Begins a call. Returns `true` with it if the program itself made the call, and `false` if another recorded function did.
     pub fn begin() -> (Self, bool) {
         let depth = DEPTH.replace(DEPTH.get() + 1);
         (Self(()), depth == 0 && is_open())
@@ -115,28 +115,28 @@ impl Drop for Call {
     }
 }
 
-/// Where in a program something is asked for.
+/// The place in a program that an operation comes from.
 #[derive(Clone, Copy)]
 pub enum Place {
-    /// A source line: a string that ends with a zero, and a number.
+    /// A source line: a string that ends with a zero, and the line number.
     Source(*const c_char, u32),
-    /// Addresses of code behind what is asked for, the innermost first.
+    /// The return addresses of the calls that led to the operation, the innermost first.
     Calls([*mut c_void; FRAMES], usize),
 }
 
 impl Place {
-    /// Who calls.
+    /// Returns the place of the caller.
     pub fn caller() -> Self {
         let mut frames = [std::ptr::null_mut(); FRAMES];
         if !knows_places() {
             return Self::Calls(frames, 0);
         }
-        // SAFETY: there is room for so many.
+        // SAFETY: `frames` has room for `FRAMES` addresses.
         let count = unsafe { libc::backtrace(frames.as_mut_ptr(), FRAMES as i32) };
         Self::Calls(frames, count as usize)
     }
 
-    /// Who was interrupted by a signal at the instruction at `address`, for the signal's handler.
+    /// Returns the place of an instruction at `address` that a signal interrupted, for the signal's handler.
     #[cfg(target_arch = "x86_64")]
     pub fn interrupted(address: usize) -> Self {
         let Self::Calls(mut frames, count) = Self::caller() else { unreachable!() };
@@ -155,7 +155,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Source(file, line) => {
-                // SAFETY: the header hands the text over that the compiler has made.
+                // SAFETY: the header passes the file's name as the compiler has made it.
                 let file = unsafe { CStr::from_ptr(*file) };
                 write_text(f, file)?;
                 write!(f, ":{line}")
@@ -172,7 +172,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Writes a text on one line, what is not UTF-8 left out.
+/// Writes a text on one line, without the parts that are not UTF-8.
 fn write_text(f: &mut impl Write, text: &CStr) -> fmt::Result {
     for chunk in text.to_bytes().utf8_chunks() {
         for part in chunk.valid().split(['\n', '\r']) {
@@ -182,7 +182,7 @@ fn write_text(f: &mut impl Write, text: &CStr) -> fmt::Result {
     Ok(())
 }
 
-/// A text of a program, on one line.
+/// A program's text, on one line.
 pub struct Text<'a>(pub &'a CStr);
 
 impl fmt::Display for Text<'_> {
@@ -207,7 +207,7 @@ struct Line {
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // The last byte is the end of the line.
+        // The last byte is for the end of the line.
         let room = self.bytes[..LINE - 1].get_mut(self.length..self.length + text.len()).ok_or(fmt::Error)?;
         room.copy_from_slice(text.as_bytes());
         self.length += text.len();
@@ -215,26 +215,26 @@ impl Write for Line {
     }
 }
 
-/// The number by which the system knows this thread.
+/// Returns the system's number of this thread.
 pub fn thread() -> i32 {
-    // SAFETY: asks for a number.
+    // SAFETY: `gettid` only returns a number.
     unsafe { libc::gettid() }
 }
 
-/// Writes down what the reader of a report should know, unless `is_told` says that it was written down before.
+/// Records a note for the reader of a report, unless `is_told` shows that it was recorded before.
 pub fn note_once(is_told: &AtomicBool, text: &str) {
     if !is_told.swap(true, Relaxed) {
         write(format_args!("note {text}"));
     }
 }
 
-/// Writes a line down. What is too long is cut.
+/// Records a line. A line that is too long is cut.
 pub fn write(text: fmt::Arguments<'_>) {
     let mut line = Line { bytes: [0; LINE], length: 0 };
     let _ = line.write_fmt(text);
     line.bytes[line.length] = b'\n';
     let output = OUTPUT.load(Relaxed);
-    // SAFETY: the bytes are there. What a program finds in errno is what its own call left.
+    // SAFETY: the buffer has these bytes. `errno` is restored, so that the program sees what its own call left.
     unsafe {
         let error = *libc::__errno_location();
         libc::write(output, line.bytes.as_ptr().cast(), line.length + 1);

@@ -1,6 +1,6 @@
-//! Where the pool is mapped, and who may store to it.
+//! The mappings of the pool, and which threads may store to them.
 //!
-//! One lock orders everything that is recorded. A thread holds it from before a store that is let through until that is written down.
+//! One lock orders all recorded operations. A thread holds it from before a store is let through until the store is recorded.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
 use crate::recording::{self, Digits, Place};
 
-/// Mappings of the pool at a time, at most.
+/// How many mappings of the pool may exist at a time, at most.
 const REGIONS: usize = 32;
-/// Bytes of a store that one line holds.
+/// How many bytes of a store one line of the recording holds.
 const CHUNK: usize = 1024;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
@@ -18,11 +18,11 @@ pub const PAGE: usize = 4096;
 /// A mapping of the pool.
 #[derive(Clone, Copy)]
 pub struct Region {
-    /// Where it begins.
+    /// The address at which it begins.
     pub base: usize,
-    /// Its bytes, whole pages.
+    /// Its length in bytes, a multiple of a page.
     pub bytes: usize,
-    /// Where it begins in the pool.
+    /// The offset in the pool at which it begins.
     pub offset: u64,
 }
 
@@ -34,36 +34,36 @@ pub struct Regions {
 
 struct Guarded(UnsafeCell<Regions>);
 
-// SAFETY: what is in it is reached with the lock held alone.
+// SAFETY: the contents are accessed only while the lock is held.
 unsafe impl Sync for Guarded {}
 
 static REGIONS_OF_POOL: Guarded =
     Guarded(UnsafeCell::new(Regions { list: [Region { base: 0, bytes: 0, offset: 0 }; REGIONS], count: 0 }));
 static IS_FULL: AtomicBool = AtomicBool::new(false);
-/// Who holds the lock, and how often.
+/// The thread that holds the lock, and how many times it holds it.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 static HELD: AtomicI32 = AtomicI32::new(0);
 
-/// Takes the lock, which a thread may take again.
+/// Takes the lock. A thread may take it more than once.
 pub fn lock() {
     let thread = recording::thread();
     if OWNER.load(Relaxed) != thread {
         while OWNER.compare_exchange_weak(0, thread, Acquire, Relaxed).is_err() {
-            // SAFETY: asks for nothing.
+            // SAFETY: `sched_yield` has no preconditions.
             unsafe { libc::sched_yield() };
         }
     }
     HELD.fetch_add(1, Relaxed);
 }
 
-/// Gives the lock back, once.
+/// Releases the lock once.
 pub fn unlock() {
     if HELD.fetch_sub(1, Relaxed) == 1 {
         OWNER.store(0, Release);
     }
 }
 
-/// Whether this thread holds the lock.
+/// Returns whether this thread holds the lock.
 #[cfg(target_arch = "x86_64")]
 pub fn is_held() -> bool {
     OWNER.load(Relaxed) == recording::thread()
@@ -72,19 +72,19 @@ pub fn is_held() -> bool {
 /// Runs `body` with the lock held.
 pub fn locked<R>(body: impl FnOnce(&mut Regions) -> R) -> R {
     lock();
-    // SAFETY: the lock is held, and `body` does not come here again: what it calls is handed the mappings.
+    // SAFETY: the lock is held, and `body` does not call this function: functions that it calls are passed the mappings.
     let result = body(unsafe { &mut *REGIONS_OF_POOL.0.get() });
     unlock();
     result
 }
 
-/// Lets a range of whole pages be stored to, or not.
+/// Allows or forbids stores to a range of whole pages.
 ///
 /// # Safety
-/// The pages are mapped, and the program may store to them.
+/// The pages must be mapped, and the program must be allowed to store to them.
 unsafe fn protect(base: usize, bytes: usize, may_store: bool) {
     let access = if may_store { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
-    // SAFETY: the caller promises it. Not by the function, which is interposed.
+    // SAFETY: the caller promises it. The wrapper of `mprotect` is interposed, so this makes the system call directly.
     unsafe { libc::syscall(libc::SYS_mprotect, base, bytes, access) };
 }
 
@@ -93,19 +93,19 @@ impl Regions {
         &self.list[..self.count]
     }
 
-    /// The mapping of `address`, if it is in the pool.
+    /// Returns the mapping that contains `address`.
     pub fn of(&self, address: usize) -> Option<Region> {
         self.all().iter().find(|region| (region.base..region.base + region.bytes).contains(&address)).copied()
     }
 
-    /// Whether `address` lies just behind a mapping.
+    /// Returns whether `address` is less than 16 pages after the end of a mapping.
     #[cfg(target_arch = "x86_64")]
     pub fn is_behind(&self, address: usize) -> bool {
         let behind = |region: &Region| (region.base + region.bytes..).contains(&address);
         self.all().iter().any(|region| behind(region) && address - region.base - region.bytes < 16 * PAGE)
     }
 
-    /// The pool is mapped there.
+    /// Adds a mapping of the pool.
     pub fn add(&mut self, region: Region) {
         self.remove(region.base, region.bytes);
         if self.count == REGIONS {
@@ -120,7 +120,7 @@ impl Regions {
         self.refuse_stores(region.base, region.bytes);
     }
 
-    /// What is mapped there is not the pool any more.
+    /// Removes the mappings that overlap the range, which does not map the pool any more.
     pub fn remove(&mut self, base: usize, bytes: usize) {
         let mut at = 0;
         while at < self.count {
@@ -134,7 +134,7 @@ impl Regions {
         }
     }
 
-    /// What lies in the pool of a range: pieces with their offsets.
+    /// Returns the parts of a range that are in the pool: address, length, and offset in the pool.
     fn pieces(&self, base: usize, bytes: usize) -> impl Iterator<Item = (usize, usize, u64)> {
         let end = base.saturating_add(bytes);
         self.all().iter().filter_map(move |region| {
@@ -143,7 +143,7 @@ impl Regions {
         })
     }
 
-    /// Whether all of a range lies in the pool.
+    /// Returns whether the whole range is in the pool.
     pub fn holds(&self, base: usize, bytes: usize) -> bool {
         self.pieces(base, bytes).map(|(_, bytes, _)| bytes).sum::<usize>() >= bytes
     }
@@ -155,28 +155,28 @@ impl Regions {
         for (from, bytes, _) in self.pieces(base, bytes) {
             let first = from & !(PAGE - 1);
             let end = (from + bytes).next_multiple_of(PAGE);
-            // SAFETY: these are pages of a mapping that the program has made for storing.
+            // SAFETY: these pages belong to a mapping that the program created for storing.
             unsafe { protect(first, end - first, may_store) };
         }
     }
 
-    /// Stores to these pages are seen from now on.
+    /// Forbids stores to these pages, so that each store faults and is recorded.
     pub fn refuse_stores(&self, base: usize, bytes: usize) {
         self.set_access(base, bytes, false);
     }
 
-    /// Stores to these pages go through.
+    /// Allows stores to these pages.
     pub fn let_stores(&self, base: usize, bytes: usize) {
         self.set_access(base, bytes, true);
     }
 
-    /// Writes down what is there now as a store.
+    /// Records the current contents of a range as a store.
     pub fn write_store(&self, base: usize, bytes: usize, place: Place) {
         let thread = recording::thread();
         for (from, bytes, offset) in self.pieces(base, bytes) {
             for start in (0..bytes).step_by(CHUNK) {
                 let length = CHUNK.min(bytes - start);
-                // SAFETY: a part of a mapping that can be read; others may store to it meanwhile, which `read` below allows for.
+                // SAFETY: a part of a mapping that can be read. Other threads may store to it meanwhile, which `read` allows for.
                 let chunk = unsafe { read(from + start, length) };
                 let digits = Digits(&chunk[..length]);
                 recording::write(format_args!("store {thread} {} {digits} {place}", offset + start as u64));
@@ -184,7 +184,7 @@ impl Regions {
         }
     }
 
-    /// Writes down that the lines of a range are flushed.
+    /// Records a flush of the lines of a range.
     pub fn write_flush(&self, base: usize, bytes: usize, place: Place) {
         let thread = recording::thread();
         for (_, bytes, offset) in self.pieces(base, bytes) {
@@ -193,10 +193,10 @@ impl Regions {
     }
 }
 
-/// The bytes there, one after the other, since others may store to them.
+/// Returns the bytes of a range, read one by one because other threads may store to them.
 ///
 /// # Safety
-/// They can be read.
+/// The range must be readable.
 unsafe fn read(base: usize, bytes: usize) -> [u8; CHUNK] {
     let mut copy = [0; CHUNK];
     for (at, byte) in copy[..bytes].iter_mut().enumerate() {
@@ -211,13 +211,13 @@ pub fn address(pointer: *const c_void) -> usize {
     pointer.expose_provenance()
 }
 
-/// Before a store that is about to be written down: it goes through. The lock is held until [`after_store`].
+/// Prepares a store that is about to be recorded: allows it, and takes the lock until [`after_store`].
 pub fn before_store(base: usize, bytes: usize) {
     lock();
     locked(|regions| regions.let_stores(base, bytes));
 }
 
-/// Behind [`before_store`]: writes down what was stored.
+/// Ends what [`before_store`] began: records what was stored.
 pub fn after_store(base: usize, bytes: usize, place: Place) {
     locked(|regions| {
         regions.write_store(base, bytes, place);
@@ -226,12 +226,12 @@ pub fn after_store(base: usize, bytes: usize, place: Place) {
     unlock();
 }
 
-/// Writes down a flush of a range.
+/// Records a flush of a range.
 pub fn flushed(base: usize, bytes: usize, place: Place) {
     locked(|regions| regions.write_flush(base, bytes, place));
 }
 
-/// Writes down a fence.
+/// Records a fence.
 pub fn fenced(place: Place) {
     locked(|_| recording::write(format_args!("fence {} {place}", recording::thread())));
 }

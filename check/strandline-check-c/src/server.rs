@@ -1,14 +1,14 @@
-//! Running a program's `main` many times without loading it anew: the process stops before `main`, and forks a child for each request.
+//! Runs a program's `main` many times without loading the program again: the process stops before `main`, and forks a child for each request.
 //!
-//! Its standard input is a socket. A request is a line: milliseconds that the child may take, and the numbers that were acknowledged. The answer is
-//! a line, too: `code N`, `signal N` or `timeout`.
+//! Its standard input is a socket. A request is one line: the milliseconds that the child may take, and the acknowledged numbers. The answer is also
+//! one line: `code N`, `signal N` or `timeout`.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::recording;
 
-/// Above the descriptors that programs close in loops.
+/// Larger than the descriptors that programs close in loops.
 const DESCRIPTOR: c_int = 901;
 
 type Main = unsafe extern "C" fn(c_int, *mut *mut c_char, *mut *mut c_char) -> c_int;
@@ -24,10 +24,10 @@ type Start = unsafe extern "C" fn(
 
 static MAIN: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts the program as the C library does, with a `main` that may serve first.
+/// Starts the program like the C library's function of this name, with a `main` that serves requests first.
 ///
 /// # Safety
-/// The C library's code that begins a program calls it.
+/// Only the C library's code that starts a program may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __libc_start_main(
     main: Main,
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn __libc_start_main(
     stack: *mut c_void,
 ) -> c_int {
     MAIN.store(main as usize, Relaxed);
-    // SAFETY: the C library's function of this name has this type; it is handed what the caller has.
+    // SAFETY: the C library's function of this name has this type, and gets the caller's arguments.
     unsafe {
         let start = libc::dlsym(libc::RTLD_NEXT, c"__libc_start_main".as_ptr());
         let start: Start = std::mem::transmute(start);
@@ -47,26 +47,26 @@ pub unsafe extern "C" fn __libc_start_main(
     }
 }
 
-/// Serves, if the checker asks for it; then the program's own `main`.
+/// Serves requests if the checker asks for it, then runs the program's own `main`.
 unsafe extern "C" fn first(count: c_int, arguments: *mut *mut c_char, variables: *mut *mut c_char) -> c_int {
     if recording::variable(c"STRANDLINE_SERVER").is_some() {
         serve();
     }
-    // SAFETY: what `__libc_start_main` was handed, called once in this process as the C library would.
+    // SAFETY: `main` and its arguments are those given to `__libc_start_main`. It is called once in this process, as the C library would.
     unsafe {
         let main: Main = std::mem::transmute(MAIN.load(Relaxed));
         main(count, arguments, variables)
     }
 }
 
-/// Answers requests until the checker has gone; returns in each child.
+/// Answers requests until the checker closes the socket. Returns in each child.
 fn serve() {
-    // SAFETY: the descriptors are this process's own; nobody else runs before `main`.
+    // SAFETY: this process owns the descriptors, and no other thread runs before `main`.
     let socket = unsafe {
         libc::unsetenv(c"STRANDLINE_SERVER".as_ptr());
         let own = libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) as c_int;
         if own < 0 {
-            // Before Linux 5.3 nobody could say that a child takes too long: `main` runs, and the checker sees that nobody serves.
+            // Before Linux 5.3 the process cannot wait for a child with a time limit. `main` runs, and the checker notices that there is no server.
             return;
         }
         libc::close(own);
@@ -80,14 +80,14 @@ fn serve() {
         let request = request(socket);
         let (limit, acknowledged) = request.split_once(' ').unwrap_or((&request, ""));
         let Ok(limit) = limit.parse() else {
-            // SAFETY: the checker has gone.
+            // SAFETY: ends the process; the checker has closed the socket.
             unsafe { libc::_exit(0) }
         };
         let acknowledged = CString::new(acknowledged).unwrap_or_default();
-        // SAFETY: nobody else runs before `main`, so the child has all that this process has.
+        // SAFETY: no other thread runs before `main`, so the child has a complete copy of this process.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: both are strings; the descriptor is this process's own.
+            // SAFETY: both are strings, and this process owns the descriptor.
             unsafe {
                 libc::close(socket);
                 libc::setenv(c"STRANDLINE_ACKNOWLEDGED".as_ptr(), acknowledged.as_ptr(), 1);
@@ -98,11 +98,11 @@ fn serve() {
     }
 }
 
-/// A line, without its end; nothing when the checker has gone.
+/// Reads a line, without its end. Returns an empty string when the checker has closed the socket.
 fn request(socket: c_int) -> String {
     let mut line = Vec::new();
     let mut byte = 0u8;
-    // SAFETY: there is room for one.
+    // SAFETY: the buffer has room for one byte.
     while unsafe { libc::read(socket, (&raw mut byte).cast(), 1) } == 1 && byte != b'\n' {
         line.push(byte);
     }
@@ -110,14 +110,14 @@ fn request(socket: c_int) -> String {
 }
 
 fn answer(socket: c_int, text: &str) {
-    // SAFETY: the bytes are there.
+    // SAFETY: `text` has these bytes.
     unsafe { libc::send(socket, text.as_ptr().cast(), text.len(), libc::MSG_NOSIGNAL) };
 }
 
-/// Waits for a child, so many milliseconds at most.
+/// Waits for a child, for at most `limit` milliseconds.
 fn end_of(child: c_int, limit: c_int) -> String {
     let mut status = 0;
-    // SAFETY: the child is this process's own, and the places have room.
+    // SAFETY: this process owns the child, and the pointers have room for the results.
     unsafe {
         let descriptor = libc::syscall(libc::SYS_pidfd_open, child, 0) as c_int;
         let mut waited = libc::pollfd { fd: descriptor, events: libc::POLLIN, revents: 0 };

@@ -1,4 +1,4 @@
-//! The system's functions that make and change mappings, and `msync`: those of the pool are noted.
+//! Wrappers of the system's functions that create and change mappings, and of `msync`. They note the mappings of the pool.
 
 use std::ffi::{c_int, c_void};
 use std::fmt::Write;
@@ -12,18 +12,18 @@ use crate::regions::{self, PAGE, Region, address};
 
 static IS_PRIVATE: AtomicBool = AtomicBool::new(false);
 
-/// Whether the file behind `descriptor` is the pool.
+/// Returns whether the descriptor's file is the pool.
 fn is_pool(descriptor: c_int) -> bool {
     let Some(path) = recording::variable(c"STRANDLINE_POOL") else { return false };
     // SAFETY: zeros are a value of this type.
     let (mut pool, mut file): (libc::stat, libc::stat) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: the path ends with a zero, and both have room.
+    // SAFETY: the path ends with a zero, and both structures have room.
     let known =
         unsafe { libc::stat(path.as_ptr(), &mut pool) == 0 && libc::fstat(descriptor, &mut file) == 0 };
     known && (pool.st_dev, pool.st_ino) == (file.st_dev, file.st_ino)
 }
 
-/// Writes down where code lies, for addresses of code in the lines to come.
+/// Records where code is loaded, for the code addresses in later lines.
 fn write_modules() {
     let Ok(maps) = std::fs::File::open("/proc/self/maps") else { return };
     for line in std::io::BufReader::new(maps).lines().map_while(Result::ok) {
@@ -41,7 +41,7 @@ fn write_modules() {
     }
 }
 
-/// Maps memory, and looks whether it is the pool.
+/// Maps memory, and checks whether the file is the pool.
 ///
 /// # Safety
 /// As for the system's function.
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn mmap64(
     descriptor: c_int,
     offset: off64_t,
 ) -> *mut c_void {
-    // SAFETY: the caller's promises are the system's.
+    // SAFETY: the system asks for what the caller has promised.
     let mapped =
         unsafe { libc::syscall(libc::SYS_mmap, wanted, bytes, access, flags, descriptor, offset) } as usize;
     let pointer = std::ptr::with_exposed_provenance_mut(mapped);
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn mmap64(
             regions.add(Region { base: mapped, bytes, offset: offset as u64 });
         });
     } else {
-        // With MAP_FIXED, over the pool.
+        // MAP_FIXED may have replaced a mapping of the pool.
         regions::locked(|regions| regions.remove(mapped, bytes));
         if descriptor >= 0 && access & libc::PROT_WRITE != 0 && is_pool(descriptor) {
             recording::note_once(
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn mmap64(
     pointer
 }
 
-/// As [`mmap64`].
+/// Like [`mmap64`].
 ///
 /// # Safety
 /// As for the system's function.
@@ -99,11 +99,11 @@ pub unsafe extern "C" fn mmap(
     descriptor: c_int,
     offset: off_t,
 ) -> *mut c_void {
-    // SAFETY: the caller's promises are the system's.
+    // SAFETY: the system asks for what the caller has promised.
     unsafe { mmap64(wanted, bytes, access, flags, descriptor, offset) }
 }
 
-/// Ends mappings.
+/// Removes mappings.
 ///
 /// # Safety
 /// As for the system's function.
@@ -112,17 +112,17 @@ pub unsafe extern "C" fn munmap(base: *mut c_void, bytes: usize) -> c_int {
     if recording::is_open() {
         regions::locked(|regions| regions.remove(address(base), bytes));
     }
-    // SAFETY: the caller's promises are the system's.
+    // SAFETY: the system asks for what the caller has promised.
     unsafe { libc::syscall(libc::SYS_munmap, base, bytes) as c_int }
 }
 
-/// Changes who may access memory; stores to the pool go on being seen.
+/// Changes the access to memory. Stores to the pool stay visible to the recorder.
 ///
 /// # Safety
 /// As for the system's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(base: *mut c_void, bytes: usize, access: c_int) -> c_int {
-    // SAFETY: the caller's promises are the system's.
+    // SAFETY: the system asks for what the caller has promised.
     let done = unsafe { libc::syscall(libc::SYS_mprotect, base, bytes, access) as c_int };
     if done == 0 && access & libc::PROT_WRITE != 0 && recording::is_open() {
         regions::locked(|regions| regions.refuse_stores(address(base), bytes));
@@ -130,14 +130,14 @@ pub unsafe extern "C" fn mprotect(base: *mut c_void, bytes: usize, access: c_int
     done
 }
 
-/// Waits until a file has what was stored to its mapping: a flush of these pages, and a fence.
+/// Writes a mapping's stores to its file. It is recorded as a flush of these pages, and a fence.
 ///
 /// # Safety
 /// As for the system's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msync(base: *mut c_void, bytes: usize, flags: c_int) -> c_int {
     let (_call, is_own) = Call::begin();
-    // SAFETY: the caller's promises are the system's.
+    // SAFETY: the system asks for what the caller has promised.
     let done = unsafe { libc::syscall(libc::SYS_msync, base, bytes, flags) as c_int };
     if is_own && done == 0 && flags & libc::MS_SYNC != 0 {
         let is_in_pool = regions::locked(|regions| regions.of(address(base)).is_some());

@@ -1,8 +1,7 @@
-//! Stores by ordinary instructions: an instruction that stores to the pool faults, is let through alone, and what it has changed is
-//! written down.
+//! Stores by ordinary instructions. An instruction that stores to the pool faults; the handlers let it through, and record what it has changed.
 //!
-//! The first signal (SIGSEGV) opens the page and has the processor stop behind the instruction; the second one (SIGTRAP) compares the page
-//! with what it was, and closes it. The lock of `regions` is held between them.
+//! The first signal (SIGSEGV) allows stores to the page and makes the processor stop after the instruction. The second one (SIGTRAP) compares the
+//! page with its old contents, and forbids stores again. The lock of `regions` is held between them.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -13,19 +12,19 @@ use libc::{siginfo_t, ucontext_t};
 use crate::recording::{self, Place};
 use crate::regions::{self, PAGE, Regions, is_held};
 
-/// Pages that one instruction stores to, at most.
+/// How many pages one instruction may store to, at most.
 const PAGES: usize = 4;
-/// The processor's flag to stop behind the next instruction.
+/// The processor's flag to stop after the next instruction.
 const TRAP: i64 = 1 << 8;
 /// The bit of a fault's code that says that it was a store.
 const WAS_STORE: i64 = 1 << 1;
 
-/// The instruction that is let through.
+/// The instruction that is being let through.
 struct Stepped {
     pages: [usize; PAGES],
-    /// What was in them.
+    /// The pages' contents before the instruction.
     before: [[u64; PAGE / 8]; PAGES],
-    /// Where it faulted.
+    /// The addresses at which it faulted.
     faulted: [usize; PAGES],
     count: usize,
     place: Option<Place>,
@@ -33,7 +32,7 @@ struct Stepped {
 
 struct Guarded(UnsafeCell<Stepped>);
 
-// SAFETY: what is in it is reached with the lock held alone.
+// SAFETY: the contents are accessed only while the lock is held.
 unsafe impl Sync for Guarded {}
 
 static STEPPED: Guarded = Guarded(UnsafeCell::new(Stepped {
@@ -44,7 +43,7 @@ static STEPPED: Guarded = Guarded(UnsafeCell::new(Stepped {
     place: None,
 }));
 
-/// Handles both signals from now on.
+/// Installs the handlers of both signals.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     if !recording::sees_stores() {
@@ -54,7 +53,7 @@ pub fn install() {
         let handlers: [(c_int, extern "C" fn(c_int, *mut siginfo_t, *mut c_void)); 2] =
             [(libc::SIGSEGV, faults), (libc::SIGTRAP, steps)];
         for (signal, handler) in handlers {
-            // SAFETY: zeros are a value of this type; the handler has the type that these flags ask for.
+            // SAFETY: zeros are a valid value of this type, and the handler has the type that these flags require.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handler as usize;
@@ -65,18 +64,18 @@ pub fn install() {
     });
 }
 
-/// The words of a page.
+/// Returns the words of a page.
 ///
 /// # Safety
-/// It is mapped.
+/// The page must be mapped.
 unsafe fn words(page: usize) -> impl Iterator<Item = u64> {
-    // SAFETY: the caller promises it; others may store there meanwhile.
+    // SAFETY: the caller promises it. Other threads may store to the page meanwhile.
     (0..PAGE / 8)
         .map(move |at| unsafe { std::ptr::with_exposed_provenance::<u64>(page + 8 * at).read_volatile() })
 }
 
 extern "C" fn faults(_: c_int, information: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the system hands both over.
+    // SAFETY: the system passes valid pointers to a handler.
     let (address, context) =
         unsafe { ((*information).si_addr().expose_provenance(), &mut *context.cast::<ucontext_t>()) };
     let registers = &mut context.uc_mcontext.gregs;
@@ -92,12 +91,12 @@ extern "C" fn faults(_: c_int, information: *mut siginfo_t, context: *mut c_void
     let what = if is_behind { "behind" } else { "elsewhere" };
     recording::write(format_args!("fault {} {what} {place}", recording::thread()));
     regions::unlock();
-    // The instruction faults again, and the process ends as it would have.
-    // SAFETY: what the program would have had without this library.
+    // The instruction faults again, and the process ends as it would without this library. SAFETY: this is the handler that the program would have
+    // without this library.
     unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
 }
 
-/// Opens the page of `address` for the instruction that stores to it.
+/// Allows stores to the page of `address` for the instruction that stores to it.
 fn open(regions: &Regions, address: usize, place: Place) -> bool {
     if regions.of(address).is_none() {
         return false;
@@ -116,7 +115,7 @@ fn open(regions: &Regions, address: usize, place: Place) -> bool {
     if at == 0 {
         stepped.place = Some(place);
     } else {
-        // Once for each instruction.
+        // The lock is kept once for each instruction, not for each of its faults.
         regions::unlock();
     }
     stepped.count += 1;
@@ -125,12 +124,12 @@ fn open(regions: &Regions, address: usize, place: Place) -> bool {
 }
 
 extern "C" fn steps(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: the system hands it over.
+    // SAFETY: the system passes a valid pointer to a handler.
     let context = unsafe { &mut *context.cast::<ucontext_t>() };
     context.uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP;
     if !is_held() {
-        // A breakpoint of the program's own, which ends it, as without this library.
-        // SAFETY: what the program would have had.
+        // The program's own breakpoint ends the program, as it would without this library. SAFETY: this is the handler that the program would have
+        // without this library.
         unsafe {
             libc::signal(libc::SIGTRAP, libc::SIG_DFL);
             libc::raise(libc::SIGTRAP);
@@ -150,7 +149,7 @@ extern "C" fn steps(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     regions::unlock();
 }
 
-/// Closes a page, and writes down what has changed in it, or else the word that was stored to.
+/// Forbids stores to a page, and records what has changed in it. If nothing has changed, records the word that was stored to.
 fn close(regions: &Regions, page: usize, before: &[u64; PAGE / 8], faulted: usize, place: Place) {
     regions.refuse_stores(page, PAGE);
     let stored = (faulted - page) / 8;

@@ -1,4 +1,5 @@
-//! The corpus of planted bugs: each program in C has its bugs, each of which is found by default as what it is, and nothing is found without them.
+//! The corpus of planted bugs, programs in C. The checker finds each bug by default and names its kind, and finds nothing in the programs without
+//! bugs.
 
 #[path = "../../strandline-check/examples/planted/c_programs.rs"]
 mod c_programs;
@@ -8,14 +9,14 @@ use std::time::Duration;
 
 use c_programs::{Bug, LIMIT, Library, SOURCES, Source};
 
-/// The library beside this test's own binary.
+/// Returns the path of the library beside this test's binary.
 fn recorder() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libstrandline_check_c.so");
     assert!(library.exists(), "{} is not there", library.display());
     library
 }
 
-/// Checks the program `source` with this bug. Returns how the report differs from the expected one; `None` if it does not.
+/// Checks the program `source` with this bug. Returns how the report differs from the expected one, or `None` if it does not.
 fn wrong_with(source: &Source, &(number, what, kind, _): &Bug) -> Option<String> {
     let report = source.check(number, &recorder(), LIMIT).unwrap();
     let is_in_program = |place: Option<strandline_check::Source>| {
@@ -32,7 +33,7 @@ fn wrong_with(source: &Source, &(number, what, kind, _): &Bug) -> Option<String>
     Some(format!("{}, bug {number} ({what}): {wrong}", source.name))
 }
 
-/// Checks the program without a bug for `limit` at most. Returns all that the report should not say.
+/// Checks the program without a bug for at most `limit`. Returns the parts of the report that should not be there.
 fn said_of_repaired(source: &Source, limit: Duration) -> Vec<String> {
     let report = source.check(0, &recorder(), limit).unwrap();
     let outcome = report.outcome;
@@ -40,13 +41,13 @@ fn said_of_repaired(source: &Source, limit: Duration) -> Vec<String> {
     if !outcome.is_complete() && limit == LIMIT {
         said.push(format!("it is not explored to the end: {:?}", outcome.counts));
     }
-    // Notes on what the check command does not notice are right: these commands look at little.
+    // Notes about what a check command does not notice are correct: these commands check only a little.
     said.extend(outcome.notes.iter().filter(|note| !note.contains("does not notice")).cloned());
     said.extend(outcome.performance.iter().filter(|one| one.is_always()).map(ToString::to_string));
     said.into_iter().map(|said| format!("{}, without a bug: {said}", source.name)).collect()
 }
 
-/// Checks the programs for `library`, those without a bug for `limit` at most.
+/// Checks the programs for `library`; those without a bug for at most `limit`.
 fn all(library: Library, limit: Duration) {
     let mut wrong = Vec::new();
     for source in SOURCES.iter().filter(|source| source.library == library) {
@@ -72,6 +73,6 @@ fn programs_on_mapped_files() {
 #[test]
 #[ignore = "a pool of 8 MiB takes minutes: run by `.ci/others --full`"]
 fn programs_for_libpmemobj() {
-    // They have more states than can be tried.
+    // These programs have more states than can be tried.
     all(Library::Libpmemobj, Duration::from_secs(10));
 }

@@ -1,5 +1,5 @@
-//! Programs in C and C++ with planted bugs: each is found, as what it is, and what the advice says repairs it. The programs without bugs are clean, and
-//! so are those for libpmem and libpmemobj.
+//! Programs in C and C++ with planted bugs. The checker finds each bug and names its kind, and the change that it advises repairs the program. It
+//! finds nothing in the programs without bugs, nor in those for libpmem and libpmemobj.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,17 +14,17 @@ const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 /// How a source is compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Build {
-    /// With the header's macros for everything, as C.
+    /// As C, with the header's macros for all operations.
     Marked,
-    /// The same, as C++.
+    /// As C++, with the header's macros for all operations.
     Cpp,
-    /// With the header's macros for flushes and fences alone.
+    /// As C, with the header's macros only for flushes and fences.
     Plain,
     /// With libpmem, and without the header.
     Libpmem,
 }
 
-/// Whether there is such a program; otherwise says that the test is skipped.
+/// Returns whether this program is installed; if not, prints that the test is skipped.
 fn is_there(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success());
     if !is_there {
@@ -33,7 +33,7 @@ fn is_there(program: &str) -> bool {
     is_there
 }
 
-/// Whether a library's header is there; otherwise says that the test is skipped.
+/// Returns whether a library's header is installed; if not, prints that the test is skipped.
 fn has_header(name: &str, package: &str) -> bool {
     let is_there = Path::new("/usr/include").join(name).exists();
     if !is_there {
@@ -68,7 +68,7 @@ fn compile(source: &str, name: &str, flags: &[&str], libraries: &[&str], is_cpp:
     Some(program)
 }
 
-/// The bank for `test`; `None` where it cannot be compiled.
+/// Compiles the bank for `test`. Returns `None` if it cannot be compiled.
 fn bank(build: Build, test: &str) -> Option<PathBuf> {
     let name = format!("bank-{build:?}-{test}");
     match build {
@@ -81,7 +81,7 @@ fn bank(build: Build, test: &str) -> Option<PathBuf> {
     }
 }
 
-/// A program with these commands, of which each ends with the pool's path.
+/// Returns a program with these commands; each command gets the pool's path as its last argument.
 fn program(run: &[&str], set_up: &[&str], recover: &[&str], check: &[&str]) -> (tempfile::TempDir, Program) {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
     let command = |arguments: &[&str]| arguments.iter().chain(&["{pool}"]).map(Into::into).collect();
@@ -92,14 +92,13 @@ fn program(run: &[&str], set_up: &[&str], recover: &[&str], check: &[&str]) -> (
     (folder, program)
 }
 
-/// The library beside this test's own binary.
+/// Returns the path of the library beside this test's binary.
 fn recorder() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libstrandline_check_c.so");
     assert!(library.exists(), "{} is not there", library.display());
     library
 }
 
-/// The bank with this bug.
 fn bank_with(bank: &Path, bug: &str) -> (tempfile::TempDir, Program) {
     let bank = bank.to_str().unwrap();
     program(&[bank, bug, "run"], &[bank, bug, "make"], &[bank, bug, "recover"], &[bank, bug, "check"])
@@ -110,7 +109,7 @@ fn check(bank: &Path, bug: &str) -> Report {
     program.check().unwrap_or_else(|why| panic!("{bug}: {why}"))
 }
 
-/// The line of a source on which `text` stands.
+/// Returns the number of the line that contains `text`.
 fn line_of(source: &str, text: &str) -> u32 {
     let source = std::fs::read_to_string(format!("{FOLDER}/tests/c/{source}")).unwrap();
     source.lines().position(|line| line.contains(text)).unwrap() as u32 + 1
@@ -145,7 +144,7 @@ fn the_program_without_a_bug_is_clean() {
     }
 }
 
-/// A bug, what it is found as, and what the advice says, if there is one: behind the line on which this stands, a flush, a fence.
+/// A bug, the kind of its finding, and the advice if there is one: the text of the line to insert after, and whether to insert a flush or a fence.
 type Planted = (&'static str, FindingKind, Option<(&'static str, bool, bool)>);
 
 const COPY: &str = "COPY(place, &made, sizeof *place);";
@@ -173,7 +172,7 @@ const PLANTED: [Planted; 12] = [
     ("recovery-flush", FindingKind::UnflushedRecovery, None),
 ];
 
-/// What the advice says has been tried, on the recording, as far as before: `repairs`.
+/// Each bug is found, and the advice is correct: the checker has tried it on the recording (`repairs`).
 fn all_are_found(build: Build) {
     let Some(bank) = bank(build, "planted") else { return };
     for (bug, kind, advice) in PLANTED {
@@ -236,7 +235,7 @@ fn a_store_of_two_words_is_torn() {
         "{finding}"
     );
     assert_eq!(finding.lost, ["pair+0x8: 0x0 survived, not 0x7"]);
-    // A journal on one line relies on the order of stores to it, which x86 keeps.
+    // A journal on one line relies on the order of stores to that line, which x86 keeps.
     let (_folder, mut program) = bank_with(&bank, "unordered-journal");
     is_clean(&program.check().unwrap(), "line");
     program.setting = Setting::Word;
@@ -275,7 +274,7 @@ fn what_ends_a_program_is_found() {
         program.process_limit = Duration::from_secs(1);
         let finding = program.check().unwrap().outcome.finding.unwrap();
         assert_eq!(finding.kind, kind, "{finding}");
-        // What lies behind the pool may be mapped, or not.
+        // The memory after the pool may be mapped or not.
         assert!(
             finding.what.contains(what) || finding.what.contains("a store behind the end of the pool"),
             "{finding}"
@@ -293,7 +292,7 @@ fn a_finding_is_replayed() {
     let found = again.outcome.finding.unwrap();
     assert_eq!((found.kind, found.lost, found.what), (finding.kind, finding.lost, finding.what));
     assert_eq!(again.image.unwrap(), image);
-    // The image is the one that goes wrong, without the checker.
+    // The image alone shows the bug, without the checker.
     let (folder, bank) = (tempfile::tempdir().unwrap(), bank.to_str().unwrap());
     let pool = folder.path().join("pool");
     std::fs::write(&pool, image).unwrap();
@@ -302,7 +301,7 @@ fn a_finding_is_replayed() {
     let checked = run("check");
     assert_eq!((checked.status.code(), &*checked.stderr), (Some(1), &b"the sum is wrong\n"[..]));
     assert!(again.processes < 40, "{}", again.processes);
-    // The program without the bug does not come to it any more.
+    // The program without the bug does not produce that image.
     let (_folder, repaired) = bank_with(Path::new(bank), "none");
     assert!(repaired.replay(&finding.replay).unwrap().outcome.finding.is_none());
     assert!(matches!(program.replay("nonsense"), Err(Unchecked::Usage(_))));
@@ -320,7 +319,7 @@ fn what_was_not_seen_is_told() {
     assert_eq!(program.check().unwrap().outcome.notes.iter().any(is_told), program.only_marked);
 }
 
-/// The list with intrinsics, without the header or included by the compiler's option.
+/// Compiles the list that uses intrinsics. The header is included by the source, or by a compiler option.
 fn intrinsics(name: &str, with_header: bool) -> Option<PathBuf> {
     if !cfg!(target_arch = "x86_64") {
         eprintln!("skipped: the intrinsics are x86-64's");
@@ -358,7 +357,7 @@ fn intrinsics_are_hinted_at_without_the_header_and_recorded_with_it() {
     let with = intrinsics("intrinsics-with", true).unwrap();
     let report = intrinsics_with(&with, "none").1.check().unwrap();
     assert!(report.outcome.finding.is_none() && report.outcome.is_complete(), "{report:?}");
-    // The check runs once on each image: states with equal ones are told apart from those that were run.
+    // The check runs once for each image: states with an image that was checked before are counted apart.
     let counts = report.outcome.counts;
     assert_eq!(counts.states + counts.equal_states, counts.possible, "{counts:?}");
     assert!(
@@ -388,7 +387,7 @@ fn intrinsics_are_hinted_at_without_the_header_and_recorded_with_it() {
     }
 }
 
-/// A run in which nothing could be found is refused, with what to do.
+/// A run in which the checker could not find anything is refused, with advice.
 #[test]
 fn a_run_without_a_store_is_refused() {
     let Some(list) = intrinsics("intrinsics-idle", true) else { return };
@@ -413,7 +412,7 @@ fn a_run_without_a_store_is_refused() {
     if is_there("valgrind") {
         let valgrind = refused("none", &|program| {
             program.run.insert(0, "valgrind".into());
-            // Its stores are made by plain instructions, but for the streamed ones.
+            // Plain instructions make its stores, except for the streaming ones.
             program.run[2] = "stored-sum".into();
         });
         assert!(
@@ -423,7 +422,7 @@ fn a_run_without_a_store_is_refused() {
     }
 }
 
-/// The checker tries the user's check and recovery commands before it explores, and reports what they do wrong.
+/// The checker tries the user's check and recovery commands before it explores, and reports their mistakes.
 #[test]
 fn the_commands_are_tried_first() {
     let Some(bank) = bank(Build::Marked, "commands") else { return };
@@ -442,14 +441,14 @@ fn the_commands_are_tried_first() {
         let finding = report.outcome.finding.unwrap();
         assert_eq!((finding.kind, finding.what.as_str()), (FindingKind::WrongResult, what), "{finding}");
         assert!(report.outcome.counts.states == 0 && report.processes <= 2, "{}", report.processes);
-        // The image is that of the finished run.
+        // The image is the pool after the finished run.
         let image = report.image.unwrap();
         assert_eq!(image[..8], 2u64.to_le_bytes());
         let again = program.replay(&finding.replay).unwrap().outcome.finding.unwrap();
         assert_eq!(again.what, finding.what);
     }
     let report = check(&bank, "none");
-    // Spoiled, the journal is not valid, or it is applied, which does no harm then.
+    // Once spoiled, the journal is either invalid, or recovery applies it, which does no harm then.
     let journal =
         "the check does not notice a spoiled word in 1 of 5 objects: journal; their loss alone is not found";
     assert_eq!(report.outcome.notes, [journal]);
@@ -468,7 +467,7 @@ fn the_commands_are_tried_first() {
         "{notes:?}"
     );
     assert!(notes[1].starts_with("the check accepts an empty pool of the same size"), "{notes:?}");
-    // Without labels the words side by side are objects.
+    // Without labels, adjacent words count as objects.
     let Some(plain) = self::bank(Build::Libpmem, "commands") else { return };
     let notes = check(&plain, "none").outcome.notes;
     assert!(
@@ -478,7 +477,7 @@ fn the_commands_are_tried_first() {
     );
 }
 
-/// A recording is explored in the place of a run: the recorder's own, and a log that pmemcheck could have written.
+/// The checker explores recordings instead of a run: the recorder's own, and a log that pmemcheck could have written.
 #[test]
 fn recordings_made_elsewhere_are_explored() {
     let Some(list) = intrinsics("intrinsics-recording", true) else { return };
@@ -507,7 +506,7 @@ fn recordings_made_elsewhere_are_explored() {
         }
     }
 
-    // As the list with intrinsics does it, which has an element already.
+    // Appends as the list with intrinsics does; the list already has an element.
     let append = |number: u64, flush: &str| {
         let (element, sum, length) = (101 + number, !(101 + number), number + 1);
         let (at, at_sum) = (0x5000_0040 + 8 * number, 0x5000_0240 + 8 * number);
@@ -554,7 +553,7 @@ fn recordings_made_elsewhere_are_explored() {
     assert!(nothing.contains("no store to the pool is recorded in "), "{nothing}");
 }
 
-/// The page's program finds what the page says that it finds.
+/// The page's program yields the finding that the page shows.
 #[test]
 fn the_page_says_what_is_so() {
     let page = std::fs::read_to_string(format!("{FOLDER}/../../docs/checking-c-programs.md")).unwrap();
@@ -623,7 +622,7 @@ fn a_program_for_libpmemobj_is_checked() {
     for (bug, is_found) in [("none", false), ("without-add", true), ("without-persist", true)] {
         let (_folder, mut program) =
             program(&[list, bug, "run"], &[list, bug, "make"], &[], &[list, bug, "check"]);
-        // A pool of 8 MiB, and several lines that libpmemobj does not flush: there are more states than can be tried.
+        // The pool has 8 MiB, and libpmemobj leaves several lines unflushed, so there are more states than can be tried.
         program.limit = Duration::from_secs(if is_found { 120 } else { 5 });
         let report = program.check().unwrap();
         let finding = &report.outcome.finding;

@@ -1,4 +1,4 @@
-//! What the command finds, for a program that calls it as a library: the objects that it prints with `--json`.
+//! The command's results as values, for programs that call it as a library: the objects that `--json` prints.
 
 use clap::{CommandFactory, Parser};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use strandline_command::{Failure, manual, progress, usage};
 
 use crate::{Command, What, litmus, program};
 
-/// Returns what `litmus` or `program` prints with these flags after the program's name and with `--json`.
+/// Returns the object that `litmus` or `program` prints with `--json`. `arguments` are those after the program's name.
 ///
 /// # Errors
 /// Returns the command's failure.
@@ -24,7 +24,7 @@ pub fn answer(arguments: &[String]) -> Result<Value, Failure> {
     }
 }
 
-/// The flags of a subcommand (`litmus` or `program`): name without dashes, help, and default.
+/// Returns the flags of a subcommand (`litmus` or `program`): each flag's name without dashes, help text and default.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if there is no such subcommand.

@@ -14,14 +14,13 @@ use strandline_command::{AFTER_HELP, Outcome, WIDTH, completion, end, manual};
 pub use answer::{answer, parameters};
 pub use strandline_command::Failure;
 
-/// The names of the settings.
 fn setting_names() -> completion::Names {
     Setting::ALL.map(|setting| (setting.name().to_owned(), String::new())).into()
 }
 
 const NAME: &str = "strandline-check";
 
-/// The crash checker: explores the states that a power failure can leave, and judges what a program's recovery makes of them.
+/// The crash checker: explores the states that a power failure can leave, and checks what a program's recovery makes of each of them.
 #[derive(Parser)]
 #[command(
     name = NAME,
@@ -47,7 +46,7 @@ enum What {
     Program(program::Arguments),
 }
 
-/// Does what these arguments say, of which the first is the program's name.
+/// Runs the command with `arguments`, of which the first is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match completion::answer(&arguments, NAME, Command::command) {

@@ -1,4 +1,4 @@
-//! `strandline-check litmus`: litmus tests in files, and those that are shipped.
+//! `strandline-check litmus`: explores or runs litmus tests from files, and those shipped with the command.
 
 mod run;
 
@@ -17,7 +17,8 @@ use strandline_command::{Failure, Outcome};
 
 use crate::setting_names;
 
-/// Explore litmus tests: find the states that a crash at any point may leave, and whether those asked about are among them; or run them.
+/// Explore litmus tests: find the states that a crash at any point may leave, and whether the states that a test asks about are among them; or run
+/// the tests.
 #[derive(clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -53,8 +54,8 @@ pub struct Arguments {
     what: Option<What>,
     #[command(flatten)]
     tests: Tests,
-    /// What a power failure may tear apart: `line`: stores to one line persist in order, as x86 guarantees; `word`:
-    /// each 8-byte location by itself; `flush-on-fail`: caches survive
+    /// What a power failure may tear apart. `line`: stores to one line persist in order, as x86 guarantees; `word`: each 8-byte location persists by
+    /// itself; `flush-on-fail`: caches survive
     #[arg(
         long,
         value_delimiter = ',',
@@ -62,7 +63,7 @@ pub struct Arguments {
         add = names(setting_names)
     )]
     setting: Vec<Setting>,
-    /// Print the questions that have a published answer, with both answers and the source
+    /// Print the questions that have a published answer, with the checker's answer, the published one and its source
     #[arg(long, conflicts_with = "setting")]
     sources: bool,
     /// Print one JSON array
@@ -75,7 +76,7 @@ enum What {
     Run(run::Arguments),
 }
 
-/// The tests that a command is about.
+/// The tests that a command explores or runs.
 #[derive(clap::Args)]
 pub struct Tests {
     /// Files, or names of shipped tests such as nt_mp
@@ -90,13 +91,12 @@ pub struct Tests {
     shipped: bool,
 }
 
-/// The names of the shipped tests.
 fn shipped_names() -> Names {
     shipped().map(|(name, _)| (name.to_owned(), String::new())).collect()
 }
 
 impl Tests {
-    /// Reads all tests, so that a malformed one is reported before the first is explored: what each is called in messages, and the test.
+    /// Reads all tests before the first is explored, so that a malformed one is reported early. Returns each test with its name in messages.
     fn read(&self) -> Result<Vec<(String, Test)>, Failure> {
         let parse = |name: String, text: &str| match Test::parse(text) {
             Ok(test) => Ok((name, test)),
@@ -122,10 +122,10 @@ impl Tests {
     }
 }
 
-/// Checks the litmus tests and prints what they allow; or runs them.
+/// Checks the litmus tests and prints the states that they allow, or runs them.
 ///
 /// # Errors
-/// A file cannot be read, is malformed or too large; or the tests cannot be run.
+/// Returns a failure if a file cannot be read, is malformed or too large, or if the tests cannot be run.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(What::Run(arguments)) = &arguments.what {
         return run::run(arguments);
@@ -142,10 +142,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(if is_wrong { Outcome::Finding } else { Outcome::Success })
 }
 
-/// As [`run`], for a program that is not the command: what `--json` prints.
+/// Like [`run`], but returns what `--json` prints.
 ///
 /// # Errors
-/// As there.
+/// As for [`run`].
 pub fn answer(arguments: &Arguments) -> Result<serde_json::Value, Failure> {
     match &arguments.what {
         Some(What::Run(arguments)) => run::answer(arguments),
@@ -157,7 +157,7 @@ fn object(rows: &[Row]) -> serde_json::Value {
     json!(rows.iter().map(Numbered::new).collect::<Vec<_>>())
 }
 
-/// By test and setting.
+/// Explores each test under each setting.
 fn rows(arguments: &Arguments) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for (name, test) in &arguments.tests.read()? {
@@ -168,7 +168,7 @@ fn rows(arguments: &Arguments) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The questions with a published answer, which concerns the setting `line`.
+/// Compares the answers under the setting `line` with published ones. The published answers concern only this setting.
 fn sources(tests: &[(String, Test)], rows: &[Row]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
@@ -200,10 +200,10 @@ fn table(rows: &[Row]) -> Table {
     }
     let mut last = "";
     for row in rows {
-        // Said once for each test and setting: the eye finds its group.
+        // Print the name only in the first row of a test and setting, so that the groups stand out.
         let mut name = if row.name == last { "" } else { &row.name };
         let (mut setting, mut states) = (row.setting.name(), row.states.to_string());
-        // Said once for each test: the end of a run does not depend on the setting.
+        // Print the final values only once for each test: they do not depend on the setting.
         let finals = row.finals.iter().filter(|_| row.name != last);
         for answer in row.asks.iter().chain(finals) {
             table.add_row([name, setting, &states, &answer.ask, &answer.verdict.to_string()]);

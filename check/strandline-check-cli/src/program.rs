@@ -16,7 +16,7 @@ use strandline_command::{Failure, Outcome, interrupt, progress};
 
 use crate::setting_names;
 
-/// The library that records, as it is built.
+/// The recording library's file name, as it is built.
 const RECORDER: &str = "libstrandline_check_c.so";
 
 /// Check a program in C, C++ or another language: record a run, and try its recovery on every state that a power failure can leave.
@@ -28,23 +28,23 @@ const RECORDER: &str = "libstrandline_check_c.so";
     Exit code 1: a state was found that recovery does not repair. Exit code 4: nothing was found, but the time was up before \
     every crash point was visited.")]
 pub struct Arguments {
-    /// The program that is recorded, and its arguments
+    /// The program to record, and its arguments
     #[arg(required_unless_present = "recording", last = true, value_name = "PROGRAM")]
     run: Vec<OsString>,
-    /// Explore this recording instead of a run: a recorder's, or the log of valgrind's tool pmemcheck (--log-stores=yes)
+    /// Explore this recording instead of a run: a file of the recorder's, or a log of valgrind's tool pmemcheck (--log-stores=yes)
     #[arg(long, value_name = "FILE", conflicts_with = "run")]
     recording: Option<PathBuf>,
-    /// A command that makes the pool before the run, durably [default: there is no file at first]
+    /// A command that creates the pool durably before the run [default: the file does not exist at first]
     #[arg(long, value_name = "COMMAND")]
     set_up: Option<String>,
-    /// The pool before the run, which is copied, instead of --set-up
+    /// A file to copy as the pool before the run, instead of --set-up
     #[arg(long, value_name = "FILE", conflicts_with = "set_up")]
     pool: Option<PathBuf>,
-    /// A command that recovers a pool, and exits with 0 if it could. It is recorded, and power fails in it, too
+    /// A command that recovers a pool, and exits with 0 if it succeeded. It is recorded, and power fails during it, too
     #[arg(long, value_name = "COMMAND", required_unless_present = "check")]
     recover: Option<String>,
-    /// A command that exits with 0 if a pool is right after recovery. The environment variable STRANDLINE_ACKNOWLEDGED has what
-    /// was acknowledged
+    /// A command that exits with 0 if a pool is right after recovery. The environment variable STRANDLINE_ACKNOWLEDGED holds the numbers that the
+    /// program has acknowledged
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
     /// Record only the stores that the header's macros and libpmem's functions make
@@ -53,10 +53,10 @@ pub struct Arguments {
     /// What a power failure may tear apart: `line`, `word` or `flush-on-fail`
     #[arg(long, default_value = "line", add = names(setting_names))]
     setting: Setting,
-    /// Power failures in recovery, each in the recovery from the one before, at most; 0 to 10
+    /// Power failures during recovery, at most, each in the recovery from the one before; 0 to 10
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(0..=10usize))]
     recovery_crashes: usize,
-    /// States tried at one crash point, at most; 1 to 1000000000
+    /// At most this many states are tried at one crash point; 1 to 1000000000
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = number(1..=1_000_000_000u64))]
     states: u64,
     /// Seconds that exploring may take, 0.01 to 86400
@@ -65,13 +65,13 @@ pub struct Arguments {
     /// Seconds that one run of a command may take, 0.01 to 86400
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10")]
     time_limit: f64,
-    /// Try the state again that the last line of a finding names
+    /// Try again the state that the last line of a finding names
     #[arg(long, value_name = "LINE")]
     replay: Option<String>,
-    /// Write the pool to this file as recovery finds it in the state that was found
+    /// Write the pool of the state that was found to this file, as recovery would find it
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
-    /// The library that records [default: beside this command, or in ../lib]
+    /// The recording library [default: beside this command, or in ../lib]
     #[arg(long, value_name = "FILE")]
     recorder: Option<PathBuf>,
     /// Print one JSON object
@@ -82,7 +82,7 @@ pub struct Arguments {
 /// Records the program, and checks every state that a power failure could have left.
 ///
 /// # Errors
-/// A command cannot be run, or nothing was recorded.
+/// Returns an error if a command cannot be run, or nothing was recorded.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     interrupt::watch(interrupt::First::Ask)?;
     let report = find(arguments)?;
@@ -98,10 +98,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     })
 }
 
-/// As [`run`], for a program that is not the command: what `--json` prints.
+/// Like [`run`], but returns what `--json` prints.
 ///
 /// # Errors
-/// As there.
+/// As for [`run`].
 pub fn answer(arguments: &Arguments) -> Result<serde_json::Value, Failure> {
     find(arguments).map(|report| object(&report))
 }
@@ -140,7 +140,7 @@ fn find(arguments: &Arguments) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// A session that a signal ends, and that shows how far it is.
+/// Starts a session that a signal ends and that shows its progress.
 fn session() -> Session {
     let bar = progress::spinner();
     Session::stopped_by(interrupt::flag()).on_progress(move |counts| {
@@ -149,7 +149,7 @@ fn session() -> Session {
     })
 }
 
-/// In memory, where there is such a place.
+/// Creates a temporary folder, in memory if the system has a file system for that.
 fn folder() -> std::io::Result<tempfile::TempDir> {
     let builder = || tempfile::Builder::new();
     builder().prefix("strandline-check").tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
@@ -171,7 +171,7 @@ fn recorder(given: Option<&Path>) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Flushes and fences that were for nothing each time.
+/// Returns the flushes and fences that were redundant each time.
 fn wasted(report: &Report) -> impl Iterator<Item = &PerformanceFinding> {
     report.outcome.performance.iter().filter(|one| one.is_always())
 }

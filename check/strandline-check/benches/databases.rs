@@ -1,5 +1,5 @@
-//! How fast code over databases is checked: `cargo bench -p strandline-check --bench
-//! databases`. Each program is explored again and again for some seconds.
+//! Measures how fast code over databases is checked: `cargo bench -p strandline-check --bench databases`. Each program is explored repeatedly for
+//! some seconds.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ fn sum(db: &Db<'_>, _: &Crashed) -> Checked {
     if sum == 400 { Ok(()) } else { Err(format!("the balances add up to {sum}").into()) }
 }
 
-/// So many threads, each of which transfers so often.
+/// Returns a check of this many threads, each of which makes this many transfers.
 fn bank<'a>(threads: usize, transfers: u64) -> Check<'a, OnDatabase> {
     store(move |db| {
         for number in 0..transfers {

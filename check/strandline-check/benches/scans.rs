@@ -1,21 +1,20 @@
-//! How fast states are judged where recovery scans much memory: `cargo bench -p strandline-check --bench scans`.
+//! Measures how fast states are judged if recovery scans much memory: `cargo bench -p strandline-check --bench scans`.
 //!
-//! A program stores to some lines of 64 KB and flushes none, so that each of them survives or not. Recovery or the invariant then loads
-//! one word of each of 1,000 lines, or all their 8,000 words. Each is explored again and again for some seconds; `-- NAME` runs those whose
-//! name contains it, and `-- NAME once` each of them once, for instruction counts (`perf stat -e instructions:u`, `valgrind
-//! --tool=callgrind`).
+//! A program stores to some lines of 64 KB and flushes none, so that each of them survives or not. Recovery or the invariant then loads one word of
+//! each of 1,000 lines, or all their 8,000 words. Each program is explored repeatedly for some seconds. `-- NAME` runs those whose name contains
+//! NAME; `-- NAME once` runs each of them once, for instruction counts (`perf stat -e instructions:u`, `valgrind --tool=callgrind`).
 
 use std::time::{Duration, Instant};
 
 use strandline_check::{Crashed, Pmem, check};
 
 const LONG: Duration = Duration::from_secs(3);
-/// Longer than an exploration takes, under valgrind too.
+/// Longer than an exploration takes, even under valgrind.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Lines that a scan loads.
+/// How many lines a scan loads.
 const LINES: u64 = 1000;
-/// Lines that the program stores to, and so the number of states, as a power of two.
+/// How many lines the program stores to. The number of states is two to this power.
 const OPEN: u64 = 14;
 
 /// Stores to the first words of lines that lie apart.

@@ -1,5 +1,5 @@
-//! A list that only grows, in persistent memory: an element is stored first, then the length that makes it
-//! count. Between the two a fence is needed, and it is easily forgotten.
+//! A list that only grows, in persistent memory: the program stores an element, and then the length that makes it count. A fence is needed between
+//! the two, and is easily forgotten.
 //!
 //! `cargo run --release -p strandline-check --example append_only_list`
 
@@ -8,7 +8,7 @@ use strandline_check::{Check, Pmem, check};
 const LENGTH: u64 = 0;
 const ELEMENTS: u64 = 64;
 
-/// Appends 101, 102, … and tells after each one that it is durable.
+/// Appends 101, 102, …, and acknowledges each element once it is durable.
 fn append(pmem: &Pmem, count: u64, fence_between: bool) {
     for i in 0..count {
         let element = ELEMENTS + 8 * i;
@@ -25,7 +25,7 @@ fn append(pmem: &Pmem, count: u64, fence_between: bool) {
     }
 }
 
-/// Every element that counts is there, and everything that was called durable counts.
+/// Checks that every element below the length is there, and that every acknowledged element is below the length.
 fn checked<'a>(fence_between: bool) -> Check<'a> {
     check(move |pmem| append(pmem, 10, fence_between))
         .label("length", LENGTH)

@@ -1,4 +1,4 @@
-//! The builder of checks, and what they find.
+//! The builder of checks, and their results.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use crate::x86::explorer::Counts;
 use crate::x86::own::{self, Explored, Own, Reach, Run};
 use crate::x86::replay::{BadReplay, Replay};
 
-/// What the code of a [`Check`] runs on: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
+/// The environment in which the code of a [`Check`] runs: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
 ///
-/// Sealed: `explore` works on types of this crate.
+/// Sealed: `explore` uses private types of this crate.
 pub trait Target: Sized {
     /// One thread's handle, which every closure of the check gets.
     type View<'v>;
-    /// What the program, its set-up and its recovery return.
+    /// The return type of the program, its set-up and its recovery.
     type Ended;
-    /// Why an invariant refuses what a power failure has left.
+    /// The type of the reason with which an invariant refuses a state.
     type Refusal;
-    /// Options that only checks on this target have.
+    /// Options that exist only for checks on this target.
     #[doc(hidden)]
     type Options;
 
@@ -30,7 +30,7 @@ pub trait Target: Sized {
     fn explore(check: &Check<'_, Self>, histories: Histories<'_>) -> Outcome;
 }
 
-/// The target of [`check`](crate::check()): persistent memory, of which each thread has a [`Pmem`](crate::Pmem).
+/// The target of [`check`](crate::check()): persistent memory. Each thread accesses it through a [`Pmem`](crate::Pmem).
 #[derive(Debug)]
 pub enum OnPmem {}
 
@@ -38,8 +38,8 @@ type Body<'a, T> = Box<dyn Fn(&<T as Target>::View<'_>) -> <T as Target>::Ended 
 type Invariant<'a, T> =
     Box<dyn Fn(&<T as Target>::View<'_>, &Crashed) -> Result<(), <T as Target>::Refusal> + 'a>;
 
-/// Code to be checked: what it does, how it recovers, what must hold then, and how far it is explored. [`check`](crate::check) makes one of a
-/// program on persistent memory, `store` one of code over a database.
+/// A check of a program: the program, its recovery, the invariant that must hold afterwards, and how far to explore. [`check`](crate::check) creates
+/// a check of a program on persistent memory, `store` one of code over a database.
 ///
 /// ```
 /// use strandline_check::{FindingKind, check};
@@ -47,7 +47,7 @@ type Invariant<'a, T> =
 /// const LENGTH: u64 = 0;
 /// const ELEMENTS: u64 = 64;
 ///
-/// // Appends an element; then the length makes it count. The element is not waited for.
+/// // Appends an element, then makes it count by the length. There is no fence after the flush.
 /// let program = check(|pmem| {
 ///     pmem.store(ELEMENTS, 101);
 ///     pmem.flush(ELEMENTS);
@@ -62,10 +62,10 @@ type Invariant<'a, T> =
 /// });
 /// let finding = program.exhaustive().finding.unwrap();
 /// assert_eq!(finding.kind, FindingKind::MissingFence);
-/// // The least that repairs it: a fence, behind the flush. The line is flushed already.
+/// // The smallest repair: a fence after the flush. The line is flushed already.
 /// let advice = finding.advice.as_ref().unwrap();
 /// assert!(advice.fence && !advice.flush && advice.repairs);
-/// // The report ends with the line that shows it again.
+/// // The report ends with a line from which the finding is replayed.
 /// let again = program.replay(&finding.replay)?.finding.unwrap();
 /// assert_eq!((again.kind, &again.lost), (finding.kind, &finding.lost));
 /// # Ok::<(), strandline_check::BadReplay>(())
@@ -86,14 +86,14 @@ pub struct Check<'a, T: Target = OnPmem> {
     pub(crate) options: T::Options,
 }
 
-/// The histories that an exploration runs.
+/// Which histories an exploration runs.
 #[derive(Clone, Copy)]
 pub struct Histories<'r>(Choice<'r>);
 
 #[derive(Clone, Copy)]
 enum Choice<'r> {
     All,
-    /// So many at random.
+    /// This many random histories.
     Sampled(u64),
     Replayed(&'r Replay),
 }
@@ -102,7 +102,7 @@ impl<'r> Histories<'r> {
     /// Every history within the bounds.
     pub(crate) const ALL: Self = Self(Choice::All);
 
-    /// The finding that is replayed, if one is.
+    /// Returns the finding to replay, if any.
     pub(crate) fn replayed(self) -> Option<&'r Replay> {
         match self.0 {
             Choice::Replayed(replay) => Some(replay),
@@ -111,46 +111,46 @@ impl<'r> Histories<'r> {
     }
 }
 
-/// What a check has found. Printed, it says what was explored, and the verdict or the finding.
+/// The result of a check. Its `Display` text states what was explored, and the verdict or the finding.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,
-    /// Operations of the runs.
+    /// Counts of the operations in all runs.
     pub coverage: Coverage,
     /// How long it took.
     pub time: Duration,
-    /// The first finding, after which exploration has stopped.
+    /// The first finding. Exploration stops there.
     pub finding: Option<Finding>,
-    /// Data races on persistent words, of all runs; also those from which nothing has come that the invariant refuses.
+    /// Data races on persistent words in all runs, including races whose results the invariant accepts.
     pub races: Vec<DataRace>,
-    /// Flushes and fences that were for nothing, of all runs. They lose nothing but time.
+    /// Redundant flushes and fences in all runs. They cost only time.
     pub performance: Vec<PerformanceFinding>,
-    /// Sentences about the check itself: values that the invariant does not notice, stores that were not recorded.
+    /// Notes about the check itself: values that the invariant does not notice, stores that were not recorded.
     pub notes: Vec<String>,
 }
 
 impl Outcome {
-    /// Whether nothing within the bounds was left out: neither for want of time, nor because a crash had too many states.
+    /// Returns whether everything within the bounds was explored: time sufficed, and no crash had too many states.
     pub fn is_complete(&self) -> bool {
         self.counts.is_complete()
     }
 
-    /// What that says about the program.
+    /// Returns the verdict on the program.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(&self.counts, self.finding.is_some())
     }
 
-    /// What was explored, in a line.
+    /// Returns one line about what was explored.
     pub fn explored(&self) -> String {
         format!("{}; {}; {:.1} s", explored(&self.counts), self.coverage, self.time.as_secs_f64())
     }
 
-    /// For tests: nothing was found, no data race either, and nothing within the bounds was left out.
+    /// Asserts, for tests, that there is no finding and no data race, and that everything within the bounds was explored.
     ///
     /// # Panics
-    /// Otherwise, with the finding, or with the races.
+    /// Panics otherwise, with the finding or the races.
     #[track_caller]
     pub fn assert_clean(&self) {
         if let Some(finding) = &self.finding {
@@ -166,10 +166,10 @@ impl Outcome {
         );
     }
 
-    /// For tests: no flush and no fence was for nothing each time.
+    /// Asserts, for tests, that no flush and no fence was redundant each time.
     ///
     /// # Panics
-    /// One was.
+    /// Panics if one was.
     #[track_caller]
     pub fn assert_nothing_wasted(&self) {
         let wasted: Vec<String> =
@@ -208,21 +208,22 @@ impl<'a, T: Target> Check<'a, T> {
         }
     }
 
-    /// What memory or the database holds, durably, before the threads begin: nothing else, unless this stores it.
+    /// Sets the code that runs before the threads begin. Its stores are durable, and are all that memory or the database then holds.
     pub fn set_up(mut self, set_up: impl Fn(&T::View<'_>) -> T::Ended + 'a) -> Self {
         self.set_up = Some(Box::new(set_up));
         self
     }
 
-    /// What the program does after a power failure, before the [invariant](Check::invariant) is checked; a database has been opened again by
-    /// then. Power may fail in it, too.
+    /// Sets the program's recovery. It runs after a power failure, before the [invariant](Check::invariant) is checked; a database has been reopened
+    /// by then. Power may fail during recovery, too.
     pub fn recovery(mut self, recovery: impl Fn(&T::View<'_>) -> T::Ended + 'a) -> Self {
         self.recovery = Some(Box::new(recovery));
         self
     }
 
-    /// What must hold after each power failure and the recovery from it; `Err` says what is wrong, and so does a panic. It must not
-    /// refuse after fewer [acknowledgements](Crashed::acknowledged) what it accepts after more. Several must all hold.
+    /// Adds an invariant, which must hold after each power failure and recovery. It returns `Err` with the reason if the state is wrong; a panic
+    /// counts as a refusal, too. It must not refuse with fewer [acknowledgements](Crashed::acknowledged) what it accepts with more. If there are
+    /// several invariants, all must hold.
     pub fn invariant(
         mut self,
         invariant: impl Fn(&T::View<'_>, &Crashed) -> Result<(), T::Refusal> + 'a,
@@ -231,85 +232,85 @@ impl<'a, T: Target> Check<'a, T> {
         self
     }
 
-    /// Bytes of persistent memory, rounded up to lines, a page unless said otherwise; or bytes that the database may take, 16 MB
-    /// unless said otherwise, of which one transaction may write a 128th.
+    /// Sets the bytes of persistent memory, rounded up to lines (default: a page), or the bytes that the database may take (default: 16 MB), of which
+    /// one transaction may write a 128th.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = bytes;
         self
     }
 
-    /// How many threads run the program, at least one.
+    /// Sets how many threads run the program, at least one.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// How often a thread may be interrupted where it could go on, in one schedule: on persistent memory at every access, fence and
-    /// acknowledgement; over a database between transactions, and between a commit and the end of its wait until that is durable.
+    /// Sets how often a thread may be preempted in one schedule. On persistent memory this can happen at every access, fence and acknowledgement;
+    /// over a database between transactions, and between a commit and the end of the wait for its durability.
     pub fn preemptions(mut self, preemptions: u32) -> Self {
         self.preemptions = preemptions;
         self
     }
 
-    /// How often power may fail in recovery, one time in the recovery from the other.
+    /// Sets how often power may fail during recovery; each further failure happens in the recovery from the one before.
     pub fn crashes_in_recovery(mut self, crashes: usize) -> Self {
         self.crashes_in_recovery = crashes;
         self
     }
 
-    /// How long it may take; a minute unless said otherwise.
+    /// Sets how long the check may take; the default is a minute.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The seed of the first [sampled](Check::sampled) run; 1 unless said otherwise.
+    /// Sets the seed of the first [sampled](Check::sampled) run; the default is 1.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Makes the check a part of `session`, which can end it early and hears how far it is.
+    /// Makes the check a part of `session`, which can end it early and receives its progress.
     pub fn session(mut self, session: &Session) -> Self {
         self.session = session.clone();
         self
     }
 
-    /// Explores every schedule with so many preemptions, every moment at which power can fail and every state that may be left then; and
-    /// the same in recovery.
+    /// Explores every schedule with up to the permitted preemptions, every moment at which power can fail, and every state that the failure can
+    /// leave; also in recovery.
     ///
     /// # Panics
-    /// The set-up panics or fails, a database finds no memory, or its model is to judge several threads.
+    /// Panics if the set-up panics or fails, if there is no memory for a database, or if a model is to judge several threads.
     #[track_caller]
     pub fn exhaustive(&self) -> Outcome {
         T::explore(self, Histories::ALL)
     }
 
-    /// Explores so many runs with schedules at random, on persistent memory half of those of several threads with store buffers, and in each of
-    /// them every moment at which power can fail.
+    /// Explores `runs` runs with random schedules, and in each run every moment at which power can fail. On persistent memory half of the runs with
+    /// several threads use store buffers.
     ///
     /// # Panics
-    /// As [`exhaustive`](Check::exhaustive).
+    /// Panics as [`exhaustive`](Check::exhaustive) does.
     #[track_caller]
     pub fn sampled(&self, runs: u64) -> Outcome {
         T::explore(self, Histories(Choice::Sampled(runs)))
     }
 
-    /// Runs the history of a finding again: its schedule, its power failures and what survived them. Nothing is found if the program has
-    /// changed so that it does not come to them any more.
+    /// Repeats the history of a finding: its schedule, its power failures, and what survived them. There is no finding if the program has changed so
+    /// that the history does not occur any more.
     ///
     /// # Errors
-    /// The line is not one of this check.
+    /// Returns an error if the line does not belong to this check.
     ///
     /// # Panics
-    /// As [`exhaustive`](Check::exhaustive).
+    /// Panics as [`exhaustive`](Check::exhaustive) does.
     #[track_caller]
     pub fn replay(&self, line: &str) -> Result<Outcome, BadReplay> {
         let replay = Replay::of(line, self.threads)?;
         Ok(T::explore(self, Histories(Choice::Replayed(&replay))))
     }
 
-    /// How far to explore, with at most `states` states at one crash point.
+    /// Returns the bounds of the exploration, with at most `states` states at one crash point.
     pub(crate) fn reach(&self, states: u64) -> Reach {
         Reach {
             states,
@@ -320,7 +321,7 @@ impl<'a, T: Target> Check<'a, T> {
         }
     }
 
-    /// Runs `histories` of `own`; `each` is shown the runs.
+    /// Runs `histories` of `own`, and calls `each` with each run.
     pub(crate) fn run(
         &self,
         own: &Own<'_>,

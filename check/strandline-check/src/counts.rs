@@ -5,44 +5,43 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Counts {
-    /// Histories: runs of the threads.
+    /// Histories: executions of all threads.
     pub histories: u64,
-    /// States of a schedule, with who goes on in them, that differ (exhaustive).
+    /// Different pairs of a schedule's state and the thread that continues there (exhaustive exploration).
     pub schedule_states: u64,
-    /// Crash points tried.
+    /// Crash points explored.
     pub points: u64,
-    /// Crash points left out because an equal one was tried before: the same words open to the same values,
-    /// the same expectation.
+    /// Crash points skipped because an equal one was explored before: the same words may have the same values, and the expectation is the same.
     pub equal_points: u64,
-    /// Crash points in recoveries, likewise.
+    /// Crash points during recoveries that were explored.
     pub recovery_points: u64,
-    /// As `equal_points`, of crash points in recoveries.
+    /// Crash points during recoveries that were skipped, like `equal_points`.
     pub equal_recovery_points: u64,
-    /// Crash states judged: recoveries run to their end and judged.
+    /// Crash states judged: recovery ran to its end, and its result was judged.
     pub states: u64,
-    /// States left out because they are equal to one of `states` for recovery and for what judges it. Of a program on persistent memory or over
-    /// a database: those that differ only in what neither of them loads, at crash points that were searched to their end. Of a recorded
-    /// program: those whose image is that of an earlier state. `u64::MAX`: that many or more.
+    /// States skipped because recovery and judge cannot distinguish them from one of `states`. For a program on persistent memory or over a database,
+    /// these differ only in words that neither loads, at crash points whose search was complete. For a recorded program, their image is that of an
+    /// earlier state. `u64::MAX` means that many or more.
     pub equal_states: u64,
-    /// Those of `states` in which power had failed during recovery too.
+    /// How many of `states` had a power failure during recovery, too.
     pub nested: u64,
-    /// Crash points that were tried and have more states than were judged.
+    /// Crash points that have more states than were judged.
     pub cut_short: u64,
-    /// Crash points that were not tried, for want of time.
+    /// Crash points that were not explored because time was up.
     pub unvisited: u64,
-    /// Histories and schedules that were known and not run, for want of time.
+    /// Histories and schedules that were found but not run because time was up.
     pub not_run: u64,
-    /// States that the crash points tried can have at most, equal ones for recovery included; `u64::MAX`: that many or more.
+    /// An upper bound of the states of the explored crash points, including those that are equal for recovery. `u64::MAX` means that many or more.
     pub possible: u64,
 }
 
 impl Counts {
-    /// Whether nothing within the bounds was left out.
+    /// Returns whether everything within the bounds was explored.
     pub fn is_complete(&self) -> bool {
         self.left_out() == 0
     }
 
-    /// Crash points, histories and schedules of which something was left out.
+    /// Returns how many crash points, histories and schedules were not explored completely.
     pub fn left_out(&self) -> u64 {
         self.cut_short + self.unvisited + self.not_run
     }

@@ -1,4 +1,4 @@
-//! How much an exploration has seen, and what that says.
+//! How much an exploration has seen, and the verdict that follows.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use strandline_core::memory::{Event, Operation};
 use crate::counts::Counts;
 use crate::x86::Trace;
 
-/// Operations on persistent memory in all runs that were explored.
+/// Counts of the operations on persistent memory in all explored runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -20,12 +20,12 @@ pub struct Coverage {
     pub fences: u64,
     /// Numbers that the program has acknowledged.
     pub acknowledgements: u64,
-    /// Transactions of a database; none in programs on persistent memory.
+    /// Transactions of a database; zero for programs on persistent memory.
     pub transactions: u64,
 }
 
 impl Coverage {
-    /// Takes in a run on persistent memory.
+    /// Adds a run on persistent memory.
     pub(crate) fn add(&mut self, trace: &Trace) {
         self.stores += trace.lines.iter().map(|line| line.stores.len() as u64).sum::<u64>();
         for mark in &trace.marks {
@@ -38,7 +38,7 @@ impl Coverage {
         }
     }
 
-    /// Takes in a run over a database, in which each transaction is one store.
+    /// Adds a run over a database, in which each transaction is one store.
     #[cfg(feature = "store")]
     pub(crate) fn add_transactions(&mut self, trace: &Trace) {
         let mut run = Self::default();
@@ -49,7 +49,7 @@ impl Coverage {
 }
 
 impl fmt::Display for Coverage {
-    /// The counts that are not zero.
+    /// Lists the counts that are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transactions > 0 || *self == Self::default() {
             return write!(
@@ -63,25 +63,25 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// What an exploration says about the program.
+/// The verdict on a program after an exploration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// Something is wrong with it.
+    /// There is a finding.
     Found,
-    /// Every run within the bounds was made and every crash point of them visited, and nothing was found. Of crash points with more states
-    /// than the bound, [`Counts::cut_short`], some states are left out.
+    /// Every run within the bounds was made and every crash point in them visited, and nothing was found. Where a crash point has more states than
+    /// the bound permits, some states were skipped; [`Counts::cut_short`] counts these points.
     NothingFound,
     /// Nothing was found, but time was up, or the exploration was stopped, before every crash point was visited.
     Unfinished {
-        /// How many of the crash points were visited, of 100: at most, where runs were left out.
+        /// The percentage of crash points that were visited. If runs were left out it is an upper bound.
         percent: f64,
-        /// Whether runs were left out, so that nobody knows how many crash points there are.
+        /// Whether runs were left out, so that the number of crash points is unknown.
         at_most: bool,
     },
 }
 
 impl Verdict {
-    /// The verdict on an exploration that has counted so much.
+    /// Returns the verdict that follows from `counts`.
     pub(crate) fn of(counts: &Counts, has_finding: bool) -> Self {
         if has_finding {
             return Self::Found;
@@ -91,7 +91,7 @@ impl Verdict {
         }
         let visited = (counts.points + counts.equal_points) as f64;
         let known = visited + counts.unvisited as f64;
-        // A run that was left out has as many as the others, or more.
+        // Assumes that a run that was left out has at least as many points as the others.
         let in_a_run = (known / counts.histories.max(1) as f64).max(1.0);
         let percent = 100.0 * visited / (known + in_a_run * counts.not_run as f64);
         Self::Unfinished { percent, at_most: counts.not_run > 0 }
@@ -105,7 +105,7 @@ impl fmt::Display for Verdict {
             Self::NothingFound => f.write_str("nothing found"),
             Self::Unfinished { percent, at_most } => {
                 let at_most = if at_most { "at most " } else { "" };
-                // Never all of them.
+                // Never report 100%.
                 let percent = (percent * 10.0).floor().min(999.0) / 10.0;
                 write!(f, "nothing found in {at_most}{percent}% of the crash points")
             }
@@ -113,7 +113,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A line about what was explored: crash points of how many, and states of how many.
+/// Returns a line about the explored share of crash points and states.
 pub(crate) fn explored(counts: &Counts) -> String {
     let visited = counts.points + counts.equal_points;
     let mut text = format!("crash points: {visited} of {} visited", visited + counts.unvisited);
@@ -137,7 +137,7 @@ pub(crate) fn explored(counts: &Counts) -> String {
     text
 }
 
-/// A count that stops at the greatest number.
+/// Prints a count that saturates at the greatest number.
 fn at_least(count: u64) -> String {
     if count == u64::MAX { "2^64 or more".to_owned() } else { count.to_string() }
 }

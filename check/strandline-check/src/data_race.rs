@@ -1,4 +1,4 @@
-//! Data races of a program of one's own, as they are told.
+//! Data races in checked programs, as a report presents them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,20 +8,20 @@ use crate::x86::own::Run;
 use crate::x86::replay::Replay;
 use crate::x86::{RacingAccess, Source};
 
-/// Two accesses of different threads to a persistent word, at least one of them a store and not both atomic, that nothing orders: no
-/// lock, no atomic operation on a common word. Which of them comes first is left to chance, and so is what survives.
+/// A data race: two accesses of different threads to a persistent word, at least one of them a store and at least one of them not atomic, that
+/// neither a lock nor an atomic operation on a common word orders. Chance decides which access comes first, and so what survives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DataRace {
-    /// What the word is called.
+    /// The word's name in reports.
     pub word: String,
-    /// Where it lies.
+    /// The word's offset.
     pub at: u64,
-    /// The access that came first in the history in which the race was seen first.
+    /// The access that came first in the first history that has the race.
     pub first: RacingAccess,
-    /// The other one.
+    /// The other access.
     pub second: RacingAccess,
-    /// The line that shows this history again: [`Check::replay`](crate::Check::replay).
+    /// The line from which [`Check::replay`](crate::Check::replay) repeats this history.
     pub replay: String,
 }
 
@@ -34,15 +34,15 @@ impl fmt::Display for DataRace {
     }
 }
 
-/// What tells races apart: their source lines, in either order, and what is done there.
+/// What distinguishes races: their source lines, in either order, and whether each access stores.
 type Place = (Source, bool);
 
-/// The races of all runs, the first one of each pair of source lines.
+/// The races of all runs, one for each pair of places.
 #[derive(Default)]
 pub(crate) struct DataRaces(BTreeMap<[Place; 2], DataRace>);
 
 impl DataRaces {
-    /// Takes in the races of one run. `name` says what words are called.
+    /// Adds the races of one run. `name` returns the names of words.
     pub fn add(&mut self, run: &Run, setting: Setting, threads: usize, name: impl Fn(u32) -> String) {
         for race in &run.races {
             let mut places = race.accesses.map(|access| (access.site.at, access.is_store));
@@ -58,7 +58,7 @@ impl DataRaces {
         }
     }
 
-    /// All of them, in the order of their source lines.
+    /// Returns all races, ordered by their source lines.
     pub fn found(self) -> Vec<DataRace> {
         self.0.into_values().collect()
     }

@@ -1,4 +1,4 @@
-//! What a check finds, as testers of persistent memory know it.
+//! Findings, in the terms of persistent-memory testing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::x86::{Site, Source, Waste};
 
 macro_rules! kinds {
     ($($kind:ident, $name:literal, $meaning:literal, $remedy:literal;)+) => {
-        /// What is wrong with a program.
+        /// The kinds of faults that a check finds.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum FindingKind {
@@ -29,17 +29,17 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)+];
 
-            /// Its name, as reports print it.
+            /// Returns the name, as reports print it.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
             }
 
-            /// What is wrong, in a sentence.
+            /// Returns a sentence about what is wrong.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$kind => $meaning,)+ }
             }
 
-            /// What repairs it, in a sentence.
+            /// Returns a sentence about how to repair it.
             pub fn remedy(self) -> &'static str {
                 match self { $(Self::$kind => $remedy,)+ }
             }
@@ -112,14 +112,14 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// Where the flush of a store is, or should be.
+/// Where a store is flushed, or should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 pub enum Flush {
-    /// This line flushes it.
+    /// This line flushes the store.
     At(Source),
-    /// Nothing flushes it between this line and the power failure.
+    /// The store is not flushed between this line and the power failure.
     MissingAfter(Source),
 }
 
@@ -132,31 +132,31 @@ impl fmt::Display for Flush {
     }
 }
 
-/// The source lines of a finding, as far as it has them.
+/// The source lines of a finding that are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Places {
-    /// The store that is lost or comes at the wrong time, of the program or of recovery; in a database, the transaction.
+    /// The store that is lost or comes at the wrong time, of the program or of recovery. In a database: the transaction.
     pub store: Option<Source>,
-    /// Its flush, if the store is lost.
+    /// The store's flush, if the store is lost.
     pub flush: Option<Flush>,
-    /// The last operation before power fails; the last time, if it fails in recovery, too.
+    /// The last operation before power fails. If power also fails in recovery, before the last failure.
     pub crash: Option<Source>,
 }
 
-/// The least that repairs a finding, as far as flushes and fences do.
+/// The smallest repair of a finding that adds flushes and fences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Advice {
-    /// Behind what this source line does.
+    /// The source line after which to add them.
     pub behind: Source,
-    /// Flush the line that it stores to, or loads from.
+    /// Whether to flush the line that this operation stores to or loads from.
     pub flush: bool,
-    /// Fence, behind that flush if there is one.
+    /// Whether to fence, after the flush if there is one.
     pub fence: bool,
-    /// Whether the program with that flush and fence was explored again, as far as before, and nothing was found; otherwise
-    /// something else is missing, too.
+    /// Whether the program with this flush and fence was explored again, as far as before, and nothing was found. If false, something else is
+    /// missing, too.
     pub repairs: bool,
 }
 
@@ -182,30 +182,30 @@ impl fmt::Display for Advice {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What is wrong with it.
+    /// The kind of fault.
     pub kind: FindingKind,
-    /// What the invariant says, or the panic.
+    /// The invariant's reason, or the panic's message.
     pub what: String,
-    /// Where in the source.
+    /// The source lines.
     pub places: Places,
-    /// The history up to the crash or the end, an operation a line.
+    /// The history up to the crash or the end, one operation per line.
     pub history: Vec<String>,
-    /// What was stored and did not survive: as little as suffices.
+    /// What was stored and did not survive: the fewest losses that show the fault.
     pub lost: Vec<String>,
-    /// What the last recovery stored and fenced; in a database, the transactions of all recoveries.
+    /// What the last recovery stored and fenced. In a database: the transactions of all recoveries.
     pub recovery: Vec<String>,
-    /// What a database held that was refused, a row a line; nothing for programs over a [`Pmem`](crate::Pmem).
+    /// The rows of the database that was refused, one per line; empty for programs over a [`Pmem`](crate::Pmem).
     pub tables: Vec<String>,
-    /// What repairs it, if a flush or a fence does.
+    /// The repair, if a flush or a fence repairs it.
     pub advice: Option<Advice>,
-    /// The line that shows it again: [`Check::replay`](crate::Check::replay).
+    /// The line from which [`Check::replay`](crate::Check::replay) repeats the history.
     pub replay: String,
-    /// The seed of the sampled history in which it was found first.
+    /// The seed of the sampled history that first showed the fault.
     pub seed: Option<u64>,
 }
 
 impl Finding {
-    /// The finding that the violation of `case` is; `seed` is that of its history.
+    /// Creates the finding for the violation of `case`; `seed` is that of its history.
     pub(crate) fn new<J: Judge>(
         case: &Case<'_, J>,
         trials: &Trials<'_>,
@@ -235,7 +235,7 @@ impl Finding {
         }
     }
 
-    /// All that there is to say, but for how it is replayed: lines, each with its end.
+    /// Returns the complete text of the finding, without the replay line. Each line has its end.
     pub fn story(&self) -> String {
         let mut text = format!("{}: {}\n", self.kind, self.what);
         let Places { store, flush, crash } = self.places;
@@ -277,22 +277,22 @@ impl fmt::Display for Finding {
 
 impl std::error::Error for Finding {}
 
-/// A flush or a fence that made nothing durable.
+/// A redundant flush or fence: it made nothing durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct PerformanceFinding {
-    /// Where it stands, in which step.
+    /// The place in the source, and the step.
     pub site: Site,
-    /// Why it was for nothing.
+    /// Why it was redundant.
     pub waste: Waste,
-    /// How often it was, in all runs.
+    /// How often it was redundant, in all runs.
     pub wasted: u64,
-    /// How often it was carried out, in all runs.
+    /// How often it was executed, in all runs.
     pub performed: u64,
 }
 
 impl PerformanceFinding {
-    /// Whether it was for nothing each time: the program may do without it, as far as was explored.
+    /// Returns whether it was redundant each time, so that the program does not need it as far as was explored.
     pub fn is_always(&self) -> bool {
         self.wasted == self.performed
     }
@@ -309,7 +309,7 @@ impl fmt::Display for PerformanceFinding {
     }
 }
 
-/// Flushes and fences of all runs, by place.
+/// The flushes and fences of all runs, by place.
 #[derive(Default)]
 pub(crate) struct Performance {
     performed: BTreeMap<Site, u64>,
@@ -317,7 +317,7 @@ pub(crate) struct Performance {
 }
 
 impl Performance {
-    /// Takes in the flushes and fences of one run.
+    /// Adds the flushes and fences of one run.
     pub fn add(&mut self, trace: &Trace) {
         for mark in &trace.marks {
             if let (Some(site), Operation::WriteBack(..) | Operation::Fence(_)) = (mark.site, mark.operation)
@@ -330,7 +330,7 @@ impl Performance {
         }
     }
 
-    /// Those that were for nothing.
+    /// Returns those that were redundant.
     pub fn findings(&self) -> Vec<PerformanceFinding> {
         let found = self.wasted.iter().map(|(&(site, waste), &wasted)| PerformanceFinding {
             site,
@@ -342,22 +342,22 @@ impl Performance {
     }
 }
 
-/// What is tried to tell kinds apart.
+/// Experiments that distinguish the kinds of findings.
 pub(crate) struct Trials<'t> {
     pub setting: Setting,
-    /// Whether the same schedule shows nothing where lines persist in order.
+    /// Returns whether the same schedule has no finding where the stores to a line persist in order.
     pub is_clean_by_line: &'t dyn Fn() -> bool,
-    /// Whether threads that run one after the other show nothing.
+    /// Returns whether there is no finding if the threads run one after the other.
     pub is_clean_in_turn: &'t dyn Fn() -> bool,
-    /// Whether the program with this repair shows nothing.
+    /// Returns whether the program with this repair has no finding.
     pub is_clean_with: &'t dyn Fn(Repair) -> bool,
-    /// Whether loads are known; otherwise a thread is taken to have seen all that others stored.
+    /// Whether the run's loads are known. If not, a thread is assumed to have seen all stores of the others.
     pub knows_loads: bool,
-    /// Whether repairs apply to recovery, too.
+    /// Whether repairs also apply to recovery.
     pub repairs_recovery: bool,
 }
 
-/// What is wrong with a history, where, and what repairs it.
+/// The kind, place and repair of a finding.
 struct Diagnosis {
     kind: FindingKind,
     places: Places,
@@ -382,7 +382,7 @@ fn diagnose<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
     }
 }
 
-/// Whether the invariant says of a finding of this kind that an allocation is wrong.
+/// Returns whether the invariant's reason, for a finding of this kind, is a wrong allocation.
 fn is_of_allocation(kind: FindingKind, what: &str) -> bool {
     use FindingKind as Kind;
     let may_be = matches!(
@@ -392,17 +392,17 @@ fn is_of_allocation(kind: FindingKind, what: &str) -> bool {
     may_be && ["leaked:", "dangling:"].iter().any(|word| what.starts_with(word))
 }
 
-/// The first of `advice` that repairs the program; otherwise the least of it.
+/// Returns the first of `advice` that repairs the program, or else the smallest.
 fn tried(advice: Vec<Advice>, trials: &Trials<'_>) -> Option<Advice> {
     let least = advice.first().cloned();
     let found = advice.into_iter().find(|advice| (trials.is_clean_with)(advice.repair()));
     found.map(|advice| Advice { repairs: true, ..advice }).or(least)
 }
 
-/// Power fails in recovery.
+/// Diagnoses a power failure in recovery.
 fn in_recovery<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
     let source = |site: Option<Site>| site.map(|site| site.at);
-    // The recovery in which power fails last, whose end is the place of the crash.
+    // The recovery in which power fails last. Its end is where the crash is.
     let cut = case.recoveries.iter().rev().nth(1);
     let crash = cut.and_then(Recovery::last_site).map(|site| site.at);
     let changed =
@@ -437,14 +437,15 @@ fn in_recovery<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> Diagnosis {
         Some(flush) => vec![advise(source(flush.site), false, true)],
         None => vec![advise(store, true, false), advise(store, true, true)],
     };
-    // A repair that recovery does not run with cannot be tried.
+    // A repair cannot be tried if recovery does not run with it.
     let advice =
         if trials.repairs_recovery { tried(advice.into_iter().flatten().collect(), trials) } else { None };
     let advice = advice.filter(|advice| advice.repairs);
     Diagnosis { kind: FindingKind::UnflushedRecovery, places, advice }
 }
 
-/// A single power failure that nothing need be lost for: the kind, and the store after which it may not come.
+/// Diagnoses a single power failure that violates the invariant even with nothing lost. Returns the kind, and the store after which the failure must
+/// not come.
 fn without_loss<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> (FindingKind, Option<Source>) {
     if case.broken.recovery_stopped {
         return (FindingKind::FailingRecovery, None);
@@ -457,7 +458,7 @@ fn without_loss<J: Judge>(case: &Case<'_, J>, trials: &Trials<'_>) -> (FindingKi
     found.unwrap_or((FindingKind::WrongOrder, None))
 }
 
-/// What is wrong though every store is durable at once, if power fails between these times.
+/// Returns what is wrong even if every store becomes durable immediately and power fails between these times.
 fn in_any_order<J: Judge>(case: &Case<'_, J>, from: u32, to: u32) -> Option<(FindingKind, Option<Source>)> {
     if let Some(redone) = case.redone() {
         return Some((FindingKind::SumRedone, redone.again.map(|site| site.at)));
@@ -472,7 +473,7 @@ fn in_any_order<J: Judge>(case: &Case<'_, J>, from: u32, to: u32) -> Option<(Fin
     Some((kind, store))
 }
 
-/// A single power failure, at which a store had to be durable that is lost.
+/// Diagnoses a single power failure that loses a store which had to be durable.
 fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_>) -> Diagnosis {
     let (broken, trace) = (case.broken, case.trace());
     let crash = last_site(trace, broken.time);
@@ -482,7 +483,7 @@ fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_
         return Diagnosis { kind: FindingKind::WrongOrder, places, advice: None };
     };
     let MadeDurable { asked, fenced, late } = made_durable(trace, store, missing.before);
-    // A later flush is that of another store, where a flush is what is missing.
+    // If no flush is in time, a later flush may belong to another store.
     let flush = match asked.or(late.filter(|_| !fenced)) {
         Some(site) => Some(Flush::At(site.at)),
         None => store.source.map(Flush::MissingAfter),
@@ -499,7 +500,7 @@ fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_
         None if late.is_some() => (FindingKind::WrongOrder, None),
         None => (FindingKind::MissingFlush, None),
     };
-    // A thread that acts upon what another one has stored may have to make it durable first.
+    // If a thread acts upon a value that another thread has stored, it may have to make that store durable first.
     let seen = trace.seen.iter().find(|seen| seen.store == store.time && seen.time < missing.before);
     let reader = seen.map(|seen| advice(seen.site.at, true, true));
     let actor = thread_at(trace, missing.before);
@@ -514,12 +515,12 @@ fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_
     if advice.as_ref().is_some_and(|advice| advice.repairs) || kind == FindingKind::FailingRecovery {
         return Diagnosis { kind, places, advice };
     }
-    // A store of several words that are all to be durable before something else is not torn for want of atomicity.
+    // If all words of a store have to be durable before something else, the fault is not that the store is torn.
     let lost: &[Decision] = broken.crashes.last().map_or(&[], |(lost, _)| lost);
     if is_torn(trace, store, lost, broken.time) {
         return Diagnosis { kind: FindingKind::TornValue, places, advice: None };
     }
-    // From the moment before the store on.
+    // Power may fail from just before the store on.
     match in_any_order(case, store.time.saturating_sub(1), broken.time) {
         Some((kind, at)) => {
             Diagnosis { kind, places: Places { store: at, flush: None, crash }, advice: None }
@@ -528,7 +529,7 @@ fn with_loss<J: Judge>(case: &Case<'_, J>, missing: &Missing, trials: &Trials<'_
     }
 }
 
-/// The last operation up to `time` whose place is known.
+/// Returns the last operation up to `time` whose place is known.
 fn last_site(trace: &Trace, time: u32) -> Option<Source> {
     let marks = trace.marks.iter().filter(|mark| mark.time <= time);
     let marked = marks.rev().find_map(|mark| Some((mark.time, mark.site?.at)));
@@ -536,18 +537,18 @@ fn last_site(trace: &Trace, time: u32) -> Option<Source> {
         let upto = line.stores.partition_point(|store| store.time <= time);
         line.stores[..upto].iter().rev().find_map(|store| Some((store.time, store.source?)))
     });
-    // What is marked at the time of a store comes after it.
+    // Marks at a store's time come after the store.
     stores.chain(marked).max_by_key(|(time, _)| *time).map(|(_, at)| at)
 }
 
-/// The thread that did something at `time`.
+/// Returns the thread that did something at `time`.
 fn thread_at(trace: &Trace, time: u32) -> Option<u32> {
     let stored = trace.lines.iter().flat_map(|line| &line.stores).find(|store| store.time == time);
     let marked = || trace.marks.iter().find(|mark| mark.time == time).map(|mark| mark.thread);
     stored.map(|store| store.thread).or_else(marked)
 }
 
-/// The kind of a finding that no power failure is needed for.
+/// Returns the kind of a finding that needs no power failure.
 fn kind_without_crash(broken: &Broken) -> Option<FindingKind> {
     match &broken.stopped {
         Some(Stopped::Panic(_)) => Some(FindingKind::Panic),
@@ -557,17 +558,17 @@ fn kind_without_crash(broken: &Broken) -> Option<FindingKind> {
     }
 }
 
-/// What a program did to make a store durable.
+/// The operations that make a store durable.
 struct MadeDurable {
-    /// Where its line was last written back in time.
+    /// The last write-back of its line before the time in question.
     asked: Option<Site>,
-    /// Its thread fenced in time.
+    /// Whether its thread fenced after that, before the time in question.
     fenced: bool,
-    /// Where its line was first written back too late.
+    /// The first write-back of its line after the time in question.
     late: Option<Site>,
 }
 
-/// What was done about `store`, which had to be durable at the time `before`.
+/// Returns what the program did to make `store` durable by the time `before`.
 fn made_durable(trace: &Trace, store: &Store, before: u32) -> MadeDurable {
     let asks = |operation: Operation| match operation {
         Operation::WriteBack(at, _) | Operation::StoreNonTemporal(at, _) => {
@@ -575,7 +576,7 @@ fn made_durable(trace: &Trace, store: &Store, before: u32) -> MadeDurable {
         }
         _ => false,
     };
-    // What an atomic operation completes is durable before the value that it stores can be.
+    // A write-back that an atomic operation completes is durable before the value that the operation stores can be.
     let fences = |mark: &Mark| match mark.operation {
         Operation::Fence(_) => mark.time < before,
         Operation::CompareExchange(..) | Operation::FetchAdd(..) => mark.time <= before,
@@ -595,7 +596,7 @@ fn made_durable(trace: &Trace, store: &Store, before: u32) -> MadeDurable {
     done
 }
 
-/// Whether `store` is a part of one of which another part has survived, or has been lost alone.
+/// Returns whether `store` is part of a store of several words, another part of which survived or was lost separately.
 fn is_torn(trace: &Trace, store: &Store, lost: &[Decision], time: u32) -> bool {
     if !store.is_part {
         return false;

@@ -1,9 +1,8 @@
-//! The crash checker: every state that a power failure can leave.
+//! The crash checker explores every state that a power failure can leave.
 //!
-//! [`check`] tears programs of your own apart, `store` code over a Strandline database, [`recorded`] programs in C and C++, [`litmus`] small
-//! tests in a file. What is written against Strandline's
-//! [`Memory`](strandline_core::memory::Memory) runs in an [`X86World`](x86::X86World), or in [`x86::check`]. An oracle of one's own judges such
-//! runs through [`x86::explorer`].
+//! [`check`] tests a program of the caller's on persistent memory, `store` code over a Strandline database, [`recorded`] programs in C and C++, and
+//! [`litmus`] small tests in a file. Code written against Strandline's [`Memory`](strandline_core::memory::Memory) runs in an
+//! [`X86World`](x86::X86World), or in [`x86::check`]; [`x86::explorer`] judges its crashes by an oracle of the caller's.
 //!
 //! # Features
 //!
@@ -11,13 +10,13 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `store` | `store`: code over a Strandline `Database` is checked |
+//! | `store` | `store`, which checks code over a Strandline `Database` |
 //! | `serde` | results implement `Serialize` |
 //!
 //! ```
 //! use strandline_check::check;
 //!
-//! // The value is durable before what makes it valid is stored.
+//! // The value is durable before the flag that makes it valid is stored.
 //! let program = check(|pmem| {
 //!     pmem.store(0, 42);
 //!     pmem.persist(0, 8);

@@ -20,7 +20,7 @@ use crate::x86::trace::Trace;
 use crate::x86::unnoticed::{Object, unnoticed};
 use crate::x86::world::X86World;
 
-/// Options that only programs on persistent memory have.
+/// Options that exist only for programs on persistent memory.
 pub struct PmemOptions {
     setting: Setting,
     states: u64,
@@ -28,8 +28,8 @@ pub struct PmemOptions {
     omitted: Option<String>,
 }
 
-/// Checks `program`, which each thread runs ([`Pmem::thread`] tells which one it is), on persistent memory of a page, zero at
-/// the beginning. One thread, unless [`Check::threads`] says more; at most two preemptions; the setting [`Setting::Line`].
+/// Checks `program` on persistent memory of one page, initially zero. Each thread runs `program`, and [`Pmem::thread`] returns its number. The
+/// defaults are one thread ([`Check::threads`]), two preemptions and the setting [`Setting::Line`].
 pub fn check<'a>(program: impl Fn(&Pmem) + 'a) -> Check<'a> {
     let options = PmemOptions { setting: Setting::Line, states: 1 << 20, labels: Vec::new(), omitted: None };
     Check::new(Box::new(program), 4096, options)
@@ -55,7 +55,7 @@ impl Target for OnPmem {
             }
             explored
         });
-        // That one history is fine now would say little.
+        // That this one history passes now would prove little.
         let again = if replayed.is_some() { Histories::ALL } else { histories };
         // As far as before, and a little further.
         let reach = &Reach {
@@ -78,11 +78,11 @@ impl Target for OnPmem {
     }
 }
 
-/// States and time in which a repair is tried, at least.
+/// How many states, and how much time, the trial of a repair takes at least.
 pub(crate) const REPAIRED: u64 = 1 << 12;
 pub(crate) const REPAIRED_TIME: Duration = Duration::from_secs(2);
 
-/// What the runs of an exploration show, besides their crashes.
+/// What the runs of an exploration have shown besides crashes.
 #[derive(Default)]
 struct Seen {
     coverage: Coverage,
@@ -91,36 +91,36 @@ struct Seen {
 }
 
 impl Check<'_> {
-    /// What may survive of a cache line.
+    /// Sets which parts of a cache line may survive.
     pub fn setting(mut self, setting: Setting) -> Self {
         self.options.setting = setting;
         self
     }
 
-    /// States tried at one crash point, at most; 2²⁰ unless said otherwise.
+    /// Sets how many states are tried at one crash point, at most; the default is 2²⁰.
     pub fn states(mut self, states: u64) -> Self {
         self.options.states = states;
         self
     }
 
-    /// Reports call the word at `at` by this name.
+    /// Names the word at `at` in reports.
     pub fn label(self, name: &str, at: u64) -> Self {
         self.label_range(name, at, 8)
     }
 
-    /// Reports call words among these bytes by this name and their distance from its beginning.
+    /// Names these bytes in reports; a word among them is called by this name and its distance from their beginning.
     pub fn label_range(mut self, name: &str, at: u64, bytes: u64) -> Self {
         self.options.labels.push((at, bytes, name.to_owned()));
         self
     }
 
-    /// Flushes and fences of the [step](Pmem::step) of this name are left out: an invariant that does not notice is worth little.
+    /// Leaves out the flushes and fences of the [step](Pmem::step) of this name. Lets a test show that the invariant notices a missing flush.
     pub fn omitting(mut self, step: &str) -> Self {
         self.options.omitted = Some(step.to_owned());
         self
     }
 
-    /// Takes in what a run shows.
+    /// Adds the races, counts and redundant operations of a run.
     fn look(&self, seen: &mut Seen, run: &Run, setting: Setting) {
         seen.coverage.add(&run.trace);
         seen.performance.add(&run.trace);
@@ -129,12 +129,12 @@ impl Check<'_> {
 
     fn reach_on_pmem(&self) -> Reach {
         let reach = self.reach(self.options.states);
-        // Without a recovery, power cannot fail in it.
+        // Power can fail in recovery only if the check has a recovery.
         let recovery_crashes = if self.recovery.is_some() { reach.recovery_crashes } else { 0 };
         Reach { recovery_crashes, ..reach }
     }
 
-    /// What was found, as it is told; advice is tried with `repaired`.
+    /// Builds the finding for a report; tries advice with `repaired`.
     fn finding(
         &self,
         explored: &Explored,
@@ -166,7 +166,7 @@ impl Check<'_> {
         }))
     }
 
-    /// What a word is called.
+    /// Returns the name of a word.
     fn name(&self, word: u32) -> String {
         let at = 8 * u64::from(word);
         let label =
@@ -178,7 +178,7 @@ impl Check<'_> {
         }
     }
 
-    /// What the program stores to: each label, and each word that has none.
+    /// Returns the objects that the program stores to: each label, and each word without one.
     fn objects(&self, trace: &Trace) -> Vec<Object> {
         let mut objects: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
         for store in trace.lines.iter().flat_map(|line| &line.stores) {
@@ -189,7 +189,7 @@ impl Check<'_> {
         objects.into_iter().map(|(name, words)| (name, words.into_iter().collect())).collect()
     }
 
-    /// The program with `repairs`.
+    /// Passes `body` the program with `repairs`.
     fn own<R>(&self, repairs: &[Repair], setting: Setting, body: impl FnOnce(&Own<'_>) -> R) -> R {
         let how = (self.options.omitted.as_deref(), repairs);
         let alone = (None, &[][..]);
@@ -218,7 +218,7 @@ impl Check<'_> {
         body(&own)
     }
 
-    /// Memory after the set-up.
+    /// Returns the memory after the set-up.
     fn image(&self) -> Vec<u64> {
         let empty = vec![0; self.bytes.next_multiple_of(64) as usize / 8];
         let world = Rc::new(X86World::new(empty, VOLATILE_BYTES, 0..0, 1, self.options.setting, None));

@@ -1,4 +1,4 @@
-//! Persistent memory, as programs see it that are checked.
+//! Persistent memory, as checked programs access it.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -8,35 +8,35 @@ use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, Vo
 use crate::x86::caught::Stopped;
 use crate::x86::site::{self, Site, Source};
 
-/// Locks and volatile words that a program has.
+/// How many locks and volatile words a program has.
 pub(crate) const LOCKS: u64 = 64;
 pub(crate) const VOLATILE_WORDS: u64 = 512;
 
-/// Bytes of volatile memory of a program: its locks, a line each, and then its words.
+/// The bytes of a program's volatile memory: its locks, each on a line, followed by its words.
 pub(crate) const VOLATILE_BYTES: u64 = 64 * LOCKS + 8 * VOLATILE_WORDS;
 
-/// Operations of one recovery or one invariant, above which it runs for ever.
+/// How many operations one recovery or invariant may perform before it counts as endless.
 const PATIENCE: i64 = 10_000_000;
 
-/// A change of a program that a finding advises: flushes and fences behind what a source line does.
+/// A change of a program that a finding advises: flushes and fences after a source line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Repair {
-    /// Behind what this line does.
+    /// The source line.
     pub behind: Source,
     pub flush: bool,
     pub fence: bool,
 }
 
-/// One thread's handle to persistent memory that is checked. Addresses are byte offsets from its beginning; words are 64 bits, lines 64 bytes.
+/// One thread's handle to checked persistent memory. Addresses are byte offsets from its beginning; words are 64 bits, lines 64 bytes.
 ///
-/// Nothing that is stored is durable before its line has been [flushed](Pmem::flush) and a [fence](Pmem::fence) has come after
-/// that. What is not durable may survive a power failure all the same, line by line.
+/// A store is durable once its line has been [flushed](Pmem::flush) and a [fence](Pmem::fence) has followed. A store that is not durable may survive
+/// a power failure, too; each line survives or not independently.
 ///
-/// A program must do the same again whenever its operations return the same: no clocks, no random numbers, and nothing that threads
-/// share but this memory, its volatile words and its locks.
+/// A program must be deterministic: it must do the same whenever its operations return the same values. It uses no clocks and no random numbers, and
+/// its threads share only this memory, its volatile words and its locks.
 ///
 /// # Panics
-/// All methods end the run, which is a finding, when an address lies outside the memory or is not one of a word.
+/// All methods end the run, which is a finding, if an address is outside the memory or not that of a word.
 ///
 /// ```
 /// use strandline_check::{Pmem, check};
@@ -63,7 +63,7 @@ pub(crate) struct Repair {
 /// ```
 pub struct Pmem<'a> {
     memory: &'a Hosted,
-    /// Words whose loads nobody has to be told of: none while a repair is tried.
+    /// Words that may be loaded without notifying the memory; none while a repair is tried.
     settled: WindowView<'a>,
     thread: usize,
     omitted: Option<&'a str>,
@@ -71,17 +71,17 @@ pub struct Pmem<'a> {
     state: &'a PmemState,
 }
 
-/// The part of a [`Pmem`] that changes. The rest is immutable to the compiler, so that loops keep it in registers.
+/// The mutable part of a [`Pmem`]. The compiler knows the rest to be immutable, so that loops keep it in registers.
 pub(crate) struct PmemState {
     step: Cell<&'static str>,
-    /// Operations left, where nothing else ends a program that runs for ever.
+    /// The number of operations after which a program that does not end counts as endless.
     patience: Cell<i64>,
-    /// The offset of the last load that the window answered; `u64::MAX` if each of them is counted.
+    /// The offset of the last load that the window answered, or `u64::MAX` if each load is counted.
     last: Cell<u64>,
 }
 
 impl PmemState {
-    /// The state of a program's thread; with `runs_alone`, that of a recovery or an invariant.
+    /// Creates the state of a program's thread or, with `runs_alone`, of a recovery or an invariant.
     pub fn new(runs_alone: bool) -> Self {
         let patience = Cell::new(if runs_alone { PATIENCE } else { i64::MAX });
         Self { step: Cell::new(""), patience, last: Cell::new(0) }
@@ -94,13 +94,13 @@ impl PmemState {
             self.patience.set(left);
             return false;
         }
-        // `go_back` counts too many loads rather than too few. From here on each operation is counted, from the beginning.
+        // `go_back` overestimates the number of loads. From here on each operation is counted, starting from zero.
         self.patience.set(PATIENCE);
         self.last.replace(u64::MAX) == u64::MAX
     }
 
-    /// Notes a load at `at`, at or before the last one, and returns how many loads to count. Loads at ascending offsets are not counted one by
-    /// one: until the next load that goes back there are at most as many as words between here and there, which are counted then.
+    /// Notes a load at `at`, which is not after the last one, and returns how many loads to count. Loads at ascending offsets are not counted one by
+    /// one: until the next load that goes back, there are at most as many as there are words in between. That number is counted then.
     fn go_back(&self, at: u64) -> i64 {
         if self.last.get() == u64::MAX {
             return 1;
@@ -122,17 +122,17 @@ impl<'a> Pmem<'a> {
         Self { memory, settled, thread, omitted, repairs, state }
     }
 
-    /// The number of this thread, from 0; 0 in set-up, recovery and invariant.
+    /// Returns the number of this thread, from 0. It is 0 in set-up, recovery and invariant.
     pub fn thread(&self) -> usize {
         self.thread
     }
 
-    /// Bytes of persistent memory.
+    /// Returns the bytes of persistent memory.
     pub fn bytes(&self) -> u64 {
         self.memory.size(strandline_core::memory::Space::Persistent)
     }
 
-    /// Names the step that begins here, for reports and for [`Check::omitting`](crate::Check::omitting).
+    /// Begins a step with this name, which reports and [`Check::omitting`](crate::Check::omitting) use.
     ///
     /// ```
     /// use strandline_check::check;
@@ -147,14 +147,14 @@ impl<'a> Pmem<'a> {
     ///     if pmem.load(0) < crashed.acknowledged.len() as u64 { Err("lost".to_owned()) } else { Ok(()) }
     /// };
     /// check(program).invariant(is_kept).exhaustive().assert_clean();
-    /// // The invariant notices when the step is left out: it is worth something.
+    /// // The invariant notices when the step is left out.
     /// assert!(check(program).invariant(is_kept).omitting("persist the counter").exhaustive().finding.is_some());
     /// ```
     pub fn step(&self, name: &'static str) {
         self.state.step.set(name);
     }
 
-    /// The caller asks for the next operation.
+    /// Notes the caller's source line for the next operation.
     #[track_caller]
     fn set_site(&self) {
         site::set(Site { at: Location::caller().into(), step: self.state.step.get() });
@@ -167,7 +167,7 @@ impl<'a> Pmem<'a> {
         }
     }
 
-    /// The place of a word.
+    /// Returns the address of a word.
     #[track_caller]
     fn place(&self, at: u64, bytes: u64, what: &str) -> PersistentAddress {
         self.spend(1);
@@ -199,7 +199,7 @@ impl<'a> Pmem<'a> {
         self.place(at, 8, what)
     }
 
-    /// What a finding's advice puts behind this line.
+    /// Executes what a finding's advice adds after this source line.
     #[track_caller]
     fn repair(&self, at: u64) {
         let caller = Source::from(Location::caller());
@@ -217,12 +217,12 @@ impl<'a> Pmem<'a> {
         self.omitted.is_some_and(|omitted| omitted == self.state.step.get())
     }
 
-    /// The word at `at`.
+    /// Returns the word at `at`.
     #[track_caller]
     #[inline]
     pub fn load(&self, at: u64) -> u64 {
-        // A recovery that scans its memory does this most (`benches/scans.rs`). A counter would make each load wait for the one before. Loads
-        // at ascending offsets need none, since they come to the end of the memory.
+        // This path is the most frequent one of a recovery that scans its memory (`benches/scans.rs`). A counter would make each load wait for the
+        // previous one. Loads at ascending offsets need none, since they reach the end of the memory.
         if at > self.state.last.get()
             && let Some(value) = self.settled.load(at)
         {
@@ -253,8 +253,8 @@ impl<'a> Pmem<'a> {
         self.repair(at);
     }
 
-    /// The word at `at`, by an atomic load that acquires: what a thread did before the [store that releases](Pmem::store_release) whose
-    /// value this is, or the atomic operation, happens before what follows. A load all the same, as on x86.
+    /// Returns the word at `at` by an atomic load with acquire ordering: everything before the [store with release ordering](Pmem::store_release)
+    /// that wrote the value, or before the atomic operation that did, happens before what follows. As on x86 it is an ordinary load otherwise.
     ///
     /// ```
     /// use strandline_check::{Pmem, check};
@@ -262,7 +262,7 @@ impl<'a> Pmem<'a> {
     /// const VALUE: u64 = 0;
     /// const IS_READY: u64 = 64;
     ///
-    /// // One thread publishes a value, the other waits for it.
+    /// // One thread publishes a value, and the other waits for it.
     /// let program = |pmem: &Pmem| {
     ///     if pmem.thread() == 0 {
     ///         pmem.store(VALUE, 42);
@@ -285,8 +285,8 @@ impl<'a> Pmem<'a> {
         value
     }
 
-    /// Stores `value` at `at`, by an atomic store that releases: see [`load_acquire`](Pmem::load_acquire). A store all the same, as
-    /// on x86: it makes nothing durable.
+    /// Stores `value` at `at` by an atomic store with release ordering: see [`load_acquire`](Pmem::load_acquire). As on x86 it is an ordinary store
+    /// otherwise, and makes nothing durable.
     #[track_caller]
     pub fn store_release(&self, at: u64, value: u64) {
         let word = self.word(at, "a store");
@@ -295,7 +295,7 @@ impl<'a> Pmem<'a> {
         self.repair(at);
     }
 
-    /// Stores `value` at `at` past the cache: durable after the next fence.
+    /// Stores `value` at `at` past the cache. It is durable after the next fence.
     #[track_caller]
     pub fn store_non_temporal(&self, at: u64, value: u64) {
         let word = self.word(at, "a non-temporal store");
@@ -303,8 +303,8 @@ impl<'a> Pmem<'a> {
         self.repair(at);
     }
 
-    /// Stores bytes, word by word: a power failure may tear them apart wherever a word ends. A word that is only in part among
-    /// them keeps its other bytes.
+    /// Stores bytes word by word: a power failure may tear them at every boundary of words. A word that the range covers in part keeps its other
+    /// bytes.
     ///
     /// ```
     /// use strandline_check::{FindingKind, check};
@@ -364,7 +364,7 @@ impl<'a> Pmem<'a> {
                 value
             });
             let bytes = value.to_le_bytes();
-            // The length of a whole word is known when this is compiled.
+            // Lets the compiler know the length of a whole word.
             match <&mut [u8; 8]>::try_from(&mut *now) {
                 Ok(now) => *now = bytes,
                 Err(_) => now.copy_from_slice(&bytes[within..within + here]),
@@ -373,10 +373,10 @@ impl<'a> Pmem<'a> {
         }
     }
 
-    /// Stores `new` at `at` if it holds `current`, atomically; a fence too, if it does. The old value, `Ok` if it was exchanged.
+    /// Atomically stores `new` at `at` if the word holds `current`; if it does, this is also a fence. Returns the old value.
     ///
     /// # Errors
-    /// The value that was there instead.
+    /// Returns the word's value if it is not `current`.
     #[track_caller]
     pub fn compare_exchange(&self, at: u64, current: u64, new: u64) -> Result<u64, u64> {
         let word = self.word(at, "a compare-and-exchange");
@@ -385,7 +385,7 @@ impl<'a> Pmem<'a> {
         exchanged
     }
 
-    /// Adds to the word at `at`, atomically; a fence too. The old value.
+    /// Atomically adds `by` to the word at `at`; also a fence. Returns the old value.
     #[track_caller]
     pub fn fetch_add(&self, at: u64, by: u64) -> u64 {
         let word = self.word(at, "an addition");
@@ -394,7 +394,7 @@ impl<'a> Pmem<'a> {
         old
     }
 
-    /// Asks for the line of `at` to be written back (`clwb`): what is stored there is durable after the next fence of this thread.
+    /// Requests a write-back of the line of `at` (`clwb`): its stores are durable after this thread's next fence.
     #[track_caller]
     pub fn flush(&self, at: u64) {
         self.place(at, 1, "a flush");
@@ -412,7 +412,7 @@ impl<'a> Pmem<'a> {
         }
     }
 
-    /// A store fence (`sfence`): what this thread has flushed and stored past the cache is durable.
+    /// Executes a store fence (`sfence`): everything that this thread has flushed or stored past the cache becomes durable.
     #[track_caller]
     pub fn fence(&self) {
         if !self.is_omitted() {
@@ -428,15 +428,14 @@ impl<'a> Pmem<'a> {
         self.fence();
     }
 
-    /// The program says to the world outside that `number` is done, and must not be lost: see
-    /// [`Crashed::acknowledged`](crate::Crashed::acknowledged).
+    /// Tells the outside world that `number` is done and must not be lost: see [`Crashed::acknowledged`](crate::Crashed::acknowledged).
     #[track_caller]
     pub fn acknowledge(&self, number: u64) {
         self.place(0, 0, "an acknowledgement");
         self.memory.event(Event::Acknowledged(number));
     }
 
-    /// A loop that waits for another thread calls it each time round: the others run.
+    /// Lets other threads run. A loop that waits for another thread must call it in each iteration.
     pub fn pause(&self) {
         self.memory.pause();
     }
@@ -455,7 +454,7 @@ impl<'a> Pmem<'a> {
         VolatileAddress::new(64 * number)
     }
 
-    /// Volatile word number `number`, below 512: 0 at the beginning and after a power failure.
+    /// Returns volatile word number `number`, below 512. Volatile words are 0 initially and after a power failure.
     pub fn load_volatile(&self, number: u64) -> u64 {
         self.memory.load(self.volatile(number))
     }
@@ -465,10 +464,10 @@ impl<'a> Pmem<'a> {
         self.memory.store(self.volatile(number), value);
     }
 
-    /// As [`compare_exchange`](Pmem::compare_exchange), on volatile word number `number`.
+    /// Like [`compare_exchange`](Pmem::compare_exchange), on volatile word number `number`.
     ///
     /// # Errors
-    /// The value that was there instead.
+    /// Returns the word's value if it is not `current`.
     pub fn compare_exchange_volatile(&self, number: u64, current: u64, new: u64) -> Result<u64, u64> {
         self.memory.compare_exchange(self.volatile(number), current, new)
     }
@@ -478,7 +477,7 @@ impl<'a> Pmem<'a> {
     /// ```
     /// use strandline_check::{FindingKind, check};
     ///
-    /// // Each takes what the other has.
+    /// // Each thread waits for the lock that the other holds.
     /// let outcome = check(|pmem| {
     ///     let (first, second) = if pmem.thread() == 0 { (0, 1) } else { (1, 0) };
     ///     pmem.lock(first);

@@ -1,4 +1,4 @@
-//! An exploration under way: it can be ended early, and says how far it is.
+//! Sessions: an exploration's caller can end it early and follow its progress.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,7 @@ use crate::counts::Counts;
 
 type Progress = Box<dyn Fn(&Counts) + Send + Sync>;
 
-/// Explorations that are ended together, from another thread or on Ctrl-C, and the function that hears how far they are. Copies are the same
-/// session.
+/// A group of explorations that another thread or Ctrl-C ends together, with a function that receives their progress. Clones share one session.
 ///
 /// ```
 /// use strandline_check::{Session, Verdict, check};
@@ -17,7 +16,7 @@ type Progress = Box<dyn Fn(&Counts) + Send + Sync>;
 /// let session = Session::new();
 /// let program = check(|pmem| pmem.store(0, 1)).session(&session);
 /// assert_eq!(program.exhaustive().verdict(), Verdict::NothingFound);
-/// // Stopped before it has begun, it sees nothing, and says so.
+/// // An exploration that is stopped before it begins explores nothing, and reports that.
 /// session.stop();
 /// assert!(matches!(program.exhaustive().verdict(), Verdict::Unfinished { .. }));
 /// ```
@@ -32,25 +31,24 @@ struct Inner {
 }
 
 impl Session {
-    /// A session that nobody has stopped.
+    /// Creates a session that is not stopped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A session that also stops when `flag` becomes true, such as a flag that a signal handler sets.
+    /// Creates a session that also stops when `flag` becomes true, for example a flag that a signal handler sets.
     pub fn stopped_by(flag: &'static AtomicBool) -> Self {
         Self(Arc::new(Inner { outer: Some(flag), ..Inner::default() }))
     }
 
-    /// This session, in which `hears` is called with the counts so far, after each run and each round over its crash points. It is called on
-    /// the thread that explores, and should be quick.
+    /// Returns this session with a progress function. The exploring thread calls `hears` with the counts so far, after each run and each round over
+    /// its crash points; it should return quickly.
     pub fn on_progress(self, hears: impl Fn(&Counts) + Send + Sync + 'static) -> Self {
         let stopped = AtomicBool::new(self.0.stopped.load(Relaxed));
         Self(Arc::new(Inner { stopped, outer: self.0.outer, progress: Some(Box::new(hears)) }))
     }
 
-    /// Ends the explorations of this session, those under way and those to come, as if their time were up: what they have seen by then is
-    /// reported.
+    /// Ends the explorations of this session, running and future ones, as if their time were up: they report what they have seen so far.
     pub fn stop(&self) {
         self.0.stopped.store(true, Relaxed);
     }

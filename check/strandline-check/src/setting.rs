@@ -1,4 +1,4 @@
-//! What may survive of a cache line.
+//! Settings: which parts of a cache line may survive.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
 pub enum Setting {
-    /// Stores to one line persist in order: what x86 guarantees.
+    /// Stores to one line persist in order, as x86 guarantees.
     Line,
-    /// Each 64-bit word persists by itself: what schemes assume that rely on nothing but 64-bit atomicity.
+    /// Each 64-bit word persists by itself: the assumption of schemes that rely only on 64-bit atomicity.
     Word,
-    /// Every store that threads can see survives: eADR, battery-backed memory.
+    /// Every store that is visible to threads survives: eADR, battery-backed memory.
     FlushOnFail,
 }
 
@@ -19,7 +19,7 @@ impl Setting {
     /// All settings, as `--setting` takes them.
     pub const ALL: [Self; 3] = [Self::Line, Self::Word, Self::FlushOnFail];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Line => "line",

@@ -1,4 +1,4 @@
-//! How states are spread over crash points, and what is said of those that are left out.
+//! How states are distributed over crash points, and how reports mention the states that are left out.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,12 +9,13 @@ const FLAG: u64 = 0;
 const LATE: u64 = 64;
 const MANY: u64 = 128;
 
-/// The sum of `lines` words on a line each, so that each of their states is told apart.
+/// Returns the sum of `lines` words, each on a line of its own, so that each state is distinguishable.
 fn sum(pmem: &strandline_check::Pmem<'_>, lines: u64) -> u64 {
     (0..lines).map(|line| pmem.load(MANY + 64 * line)).sum()
 }
 
-/// At each of its crash points 2⁴⁰ states are possible. In the last of them one is wrong, if the late value `is_flushed` too late.
+/// Returns a check whose crash points have at least 2⁴⁰ states each. Unless `is_flushed`, its last crash points have a wrong state: the flag
+/// survives without the late value.
 fn with_a_late_bug<'a>(is_flushed: bool) -> Check<'a> {
     check(move |pmem| {
         (0..40).for_each(|line| pmem.store(MANY + 64 * line, 1));
@@ -30,7 +31,7 @@ fn with_a_late_bug<'a>(is_flushed: bool) -> Check<'a> {
     .bytes(4096)
     .invariant(|pmem, _| {
         let (flag, late) = (pmem.load(FLAG), pmem.load(LATE));
-        // Of the many lines all states are right.
+        // All states of the many lines are right.
         if sum(pmem, 40) <= 40 && flag <= late { Ok(()) } else { Err(format!("{flag} without it: {late}")) }
     })
 }
@@ -69,7 +70,7 @@ fn every_state_counts_once_though_rounds_go_over_them_again() {
     }
 }
 
-/// Of forty lines that may be lost, the invariant reads two: four states are told apart, and a bug in one of the two is found.
+/// Forty lines may be lost, but the invariant reads only two: four states are distinguished, and a bug in one of the two lines is found.
 #[test]
 fn states_that_differ_in_lines_that_are_not_read_are_one() {
     let program = |wrong: u64| {
@@ -86,14 +87,14 @@ fn states_that_differ_in_lines_that_are_not_read_are_one() {
     assert!(outcome.to_string().contains("states: 4 judged, 1099511627772 left out as equal;"), "{outcome}");
     let finding = program(0).exhaustive().finding.expect("the line that is read");
     assert_eq!(finding.lost.len(), 1, "{finding}");
-    // Where the lines are more, the count ends.
+    // With more lines the count saturates.
     let many = check(|pmem| (0..80).for_each(|line| pmem.store(64 * line, 1)))
         .bytes(8192)
         .invariant(|pmem, _| if pmem.load(0) < 2 { Ok(()) } else { Err("more".into()) });
     assert_eq!(many.exhaustive().counts.equal_states, u64::MAX);
 }
 
-/// Of points that are gone over again in rounds, equal states are those that the search to the end leaves out.
+/// At points that are explored in several rounds, the equal states are those that the final search leaves out.
 #[test]
 fn equal_states_of_points_with_many_states_are_counted_once() {
     for read in [9, 12] {
@@ -119,7 +120,7 @@ fn crashes_in_recovery_with_many_states_are_searched_to_their_end() {
         let outcome = program.exhaustive();
         outcome.assert_clean();
         let counts = outcome.counts;
-        // The two states of the flag; and after a recovery that has stored the lines, any of them, or a recovery that has stored nothing.
+        // The first two states are those of the flag. The others follow a recovery that has stored all the lines, some of them or none.
         assert_eq!(
             (counts.states - counts.nested, counts.nested),
             (2, 1 + (1 << lines)),
@@ -145,7 +146,7 @@ fn a_session_hears_and_stops() {
 
 #[test]
 fn points_that_time_does_not_suffice_for_are_told() {
-    // Stopped in the middle of its one run: by the invariant, which is called at each point.
+    // The invariant, which is called at each point, stops the session in the middle of its one run.
     let session = Session::new();
     let program = with_a_late_bug(true).session(&session).states(10).invariant(|pmem, _| {
         if pmem.load(FLAG) > 5 {

@@ -7,7 +7,8 @@ const FLAG: u64 = 64;
 const STALE: u64 = 128;
 const OTHER: u64 = 192;
 
-/// A thread stores data past the cache and then, behind `between`, a flag; another one notes that it sees the flag without the data.
+/// Returns a check in which one thread stores data past the cache and, after `between`, a flag; another thread reports if it sees the flag without
+/// the data.
 fn message<'a>(between: impl Fn(&Pmem) + 'a) -> Check<'a> {
     let program = move |pmem: &Pmem| {
         if pmem.thread() == 0 {
@@ -46,7 +47,7 @@ fn what_does_not_order_it() {
 fn what_orders_it() {
     message(|pmem| pmem.fence()).exhaustive().assert_clean();
     message(|pmem| assert_eq!(pmem.fetch_add(OTHER, 1), 0)).exhaustive().assert_clean();
-    // The stores to a line stay in order.
+    // Stores to one line stay in order.
     message(|pmem| pmem.store(DATA + 8, 1)).exhaustive().assert_clean();
     assert!(message(|pmem| pmem.fence()).sampled(500).finding.is_none());
 }

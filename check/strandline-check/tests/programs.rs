@@ -1,4 +1,4 @@
-//! Programs of one's own, right and wrong: what is found in them, what is advised, and that the advice repairs them.
+//! Right and wrong programs: the finding, its advice, and that the advice repairs the program.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use strandline_check::{
 const DATA: u64 = 0;
 const COMMIT: u64 = 64;
 
-/// What is committed must be there.
+/// Returns a check whose invariant is that committed data is there.
 fn committed<'a>(program: impl Fn(&Pmem) + 'a) -> Check<'a> {
     check(program).label("data", DATA).label("commit", COMMIT).invariant(|pmem, _| {
         match (pmem.load(COMMIT), pmem.load(DATA)) {
@@ -28,7 +28,7 @@ fn found(check: &Check<'_>) -> Finding {
     finding
 }
 
-/// Whether advice is given for `line` of this file, what it says, and whether it repairs.
+/// Asserts that the advice is for `line` of this file and repairs the program. Returns whether it advises a flush, and a fence.
 fn advised(finding: &Finding, line: u32) -> (bool, bool) {
     let advice = finding.advice.as_ref().expect("no advice");
     assert_eq!((advice.behind.file(), advice.behind.line()), (file!(), line), "{finding}");
@@ -39,7 +39,7 @@ fn advised(finding: &Finding, line: u32) -> (bool, bool) {
 /// The line of [`write_data`]'s first store.
 const FIRST: u32 = line!() + 4;
 
-/// With or without the flush and the fence that it needs.
+/// Writes the data with or without the necessary flush and fence.
 fn write_data(pmem: &Pmem, flush: bool, fence: bool) {
     pmem.store(DATA, 7);
     if flush {
@@ -84,7 +84,7 @@ fn a_compare_exchange_is_a_fence() {
         assert_eq!(pmem.compare_exchange(COMMIT, 0, 1), Err(1));
     }));
     assert_eq!((finding.kind, advised(&finding, line)), (FindingKind::MissingFlush, (true, false)));
-    // Of its own store, too: what was flushed is durable before it.
+    // The operation's own store is late, too: the flushed data is durable before it.
     for publish in [
         |pmem: &Pmem| assert_eq!(pmem.compare_exchange(COMMIT, 0, 1), Ok(0)),
         |pmem: &Pmem| assert_eq!(pmem.fetch_add(COMMIT, 1), 0),
@@ -115,7 +115,7 @@ fn a_wrong_order_of_what_is_made_durable_and_of_what_is_stored() {
         pmem.store(DATA, 7);
         pmem.persist(DATA, 8);
     }));
-    // No flush and no fence repairs that, so none is advised.
+    // No flush or fence repairs that, so none is advised.
     assert_eq!((backwards.kind, backwards.advice, backwards.lost.len()), (FindingKind::WrongOrder, None, 0));
 }
 
@@ -157,7 +157,7 @@ fn a_finding_names_its_lines() {
     {
         assert!(said.contains(&format!("{what} {}:{line}\n", file!())), "{said}");
     }
-    // The flush is there, and comes too late.
+    // The flush is there, but too late.
     let late = found(&committed(|pmem| {
         pmem.store(DATA, 7);
         pmem.store(COMMIT, 1);
@@ -203,11 +203,11 @@ fn two_words_that_belong_together_are_not_atomic() {
             _ => Ok(()),
         }),
     );
-    // Whether or not a flush comes between them.
+    // A flush between them makes no difference.
     assert_eq!((finding.kind, &finding.advice), (FindingKind::NotAtomic, &None), "{finding}");
 }
 
-/// An allocation, which is a bit, and then a link to it.
+/// Allocates by setting a bit, and then stores a link to the block.
 fn allocated<'a>(order: [u64; 2], flushes: bool) -> Check<'a> {
     check(move |pmem| {
         for word in order {
@@ -232,7 +232,7 @@ fn an_allocation_that_is_not_recovered_has_its_own_kind() {
         let finding = found(&allocated(order, true));
         assert_eq!(finding.kind, FindingKind::UnrecoveredAllocation, "{finding}");
     }
-    // Where recovery frees what nothing refers to, a flush is all that is missing.
+    // If recovery frees unreferenced blocks, only a flush is missing.
     let collects = |pmem: &Pmem| {
         if pmem.load(COMMIT) == 0 && pmem.load(DATA) == 1 {
             pmem.store(DATA, 0);
@@ -316,7 +316,7 @@ fn a_thread_that_waits_or_runs_for_ever_is_stopped() {
     assert!(alone.what.contains("thread 0 waits"), "{alone}");
     let together = found(&committed(waits).threads(2).preemptions(1));
     assert!(together.what.contains("the threads 0, 1 wait"), "{together}");
-    // Somebody ends it.
+    // Another thread ends the wait.
     let waits = |pmem: &Pmem| {
         while pmem.load_acquire(DATA) == 0 {
             pmem.pause();
@@ -329,7 +329,7 @@ fn a_thread_that_waits_or_runs_for_ever_is_stopped() {
     assert!(runs.what.contains("runs for ever"), "{runs}");
 }
 
-/// Recovery may load settled words without the checker's knowledge, but not for ever.
+/// Recovery may load settled words without notifying the checker, but not forever.
 #[test]
 fn a_recovery_that_loads_for_ever_is_stopped_and_a_long_one_is_not() {
     let in_order = |pmem: &Pmem| (0..512).map(|word| pmem.load(8 * word)).sum::<u64>();
@@ -348,7 +348,7 @@ fn a_recovery_that_loads_for_ever_is_stopped_and_a_long_one_is_not() {
     check(|_| ()).bytes(1 << 20).recovery(back_and_forth).exhaustive().assert_clean();
 }
 
-/// Adds what a log says to a total, and empties the log.
+/// Adds the log's amount to a total, and empties the log.
 fn add(pmem: &Pmem) {
     let (total, log) = (DATA, COMMIT);
     if pmem.load(log) != 0 {
@@ -428,7 +428,7 @@ fn count<'a>(locked: bool) -> Check<'a> {
 
 #[test]
 fn a_race_shows_where_one_thread_interrupts_the_other() {
-    // Nothing is lost where they run in turn, though nothing orders them there, either.
+    // If the threads run in turn nothing is lost, although nothing orders them there either.
     let in_turn = count(false).preemptions(0).exhaustive();
     assert!(in_turn.finding.is_none() && in_turn.is_complete());
     assert_eq!(in_turn.races.len(), 2);
@@ -444,17 +444,17 @@ fn a_sampled_history_shrinks_and_replays() {
     let outcome = check.sampled(500);
     let finding = outcome.finding.expect("the race is not found");
     assert!(finding.seed.is_some());
-    // The first thread, and one or two switches.
+    // The schedule names the first thread, and one or two switches.
     let schedule = finding.replay.split("schedule=").nth(1).unwrap().split(' ').next().unwrap();
     assert!(schedule.split(',').count() <= 3, "{finding}");
     let again = check.replay(&finding.replay).unwrap().finding.unwrap();
     assert_eq!((again.what, again.history), (finding.what.clone(), finding.history.clone()));
-    // The seed alone finds it, too.
+    // The seed alone must also lead to the fault.
     let seeded = count(false).seed(finding.seed.unwrap()).sampled(1);
     assert_eq!(seeded.finding.unwrap().what, finding.what);
 }
 
-/// Each thread says that it wants to, and looks whether the other does: only with store buffers neither sees the other.
+/// Each thread sets its flag and then reads the other's. Only with store buffers neither sees the other's flag.
 #[test]
 fn store_buffers_are_sampled_and_replayed() {
     let dekker = |pmem: &Pmem| {
@@ -489,7 +489,7 @@ fn what_another_thread_has_stored_must_be_durable_before_it_is_acted_upon() {
         }
     };
     let finding = found(&committed(program(false)).threads(2));
-    // Behind the store it would come too late.
+    // A fence after the store would be too late.
     assert_eq!((finding.kind, advised(&finding, line)), (FindingKind::CrossFailureRace, (true, true)));
     committed(program(true)).threads(2).exhaustive().assert_clean();
 }
@@ -586,6 +586,6 @@ fn lines_of_other_checks_are_refused() {
     let threads = check.replay("line 3 schedule=0:0").unwrap_err();
     assert_eq!(threads, BadReplay::Threads { found: 3, threads: 1 });
     assert!(threads.to_string().contains("threads(3)"));
-    // A program that has become right.
+    // The program has been repaired.
     assert!(check.replay("line 1 schedule=0:0 crash=2 0x0=0x0@0").unwrap().finding.is_none());
 }

@@ -1,11 +1,11 @@
-//! Data races on persistent words: which there are, which are none, and that they hide nothing.
+//! Data races on persistent words: which accesses race, which do not, and that a race hides no finding.
 
 use strandline_check::{Check, DataRace, FindingKind, Pmem, check};
 
 const VALUE: u64 = 0;
 const IS_READY: u64 = 64;
 
-/// The races of a program of two threads whose crashes are all right.
+/// Returns the races of a program of two threads whose crashes are all right.
 fn races(check: &Check<'_>) -> Vec<DataRace> {
     let outcome = check.exhaustive();
     assert!(outcome.finding.is_none() && outcome.is_complete(), "{:?}", outcome.finding);
@@ -16,7 +16,7 @@ fn two<'a>(program: impl Fn(&Pmem) + 'a) -> Check<'a> {
     check(program).threads(2).label("value", VALUE).label("is ready", IS_READY)
 }
 
-/// The lines of a race, the lesser first, and whether each stores.
+/// Returns the lines of a race, the lesser first, and whether each stores.
 fn lines(race: &DataRace) -> [(u32, bool); 2] {
     let mut lines = [race.first, race.second].map(|access| (access.site.at.line(), access.is_store));
     lines.sort_unstable();
@@ -36,17 +36,17 @@ fn a_counter_without_a_lock_races() {
     for race in &found {
         assert_eq!((race.word.as_str(), race.at), ("value", VALUE));
         assert_ne!(race.first.thread, race.second.thread);
-        // The line shows it again.
+        // The replay line shows the race again.
         let again = check.replay(&race.replay).unwrap();
         assert!(again.finding.is_none());
         assert!(again.races.iter().any(|again| lines(again) == lines(race)), "{race}");
     }
     let text = found[0].to_string();
     assert!(text.contains("data race on value") && text.contains(&format!("races.rs:{line}")), "{text}");
-    // It fails a test.
+    // A race makes `assert_clean` panic.
     let outcome = check.exhaustive();
     assert!(std::panic::catch_unwind(|| outcome.assert_clean()).is_err());
-    // Sampling finds it, too.
+    // Sampling finds the race, too.
     assert_eq!(two(|pmem| pmem.store(VALUE, pmem.thread() as u64)).sampled(20).races.len(), 1);
 }
 
@@ -59,7 +59,7 @@ fn a_lock_orders() {
         pmem.unlock(0);
     };
     two(counts).exhaustive().assert_clean();
-    // Another lock does not.
+    // Different locks do not order them.
     let line = line!() + 3;
     let found = races(&two(|pmem| {
         pmem.lock(pmem.thread() as u64);
@@ -72,7 +72,7 @@ fn a_lock_orders() {
 #[test]
 fn an_atomic_addition_orders() {
     two(|pmem| assert!(pmem.fetch_add(VALUE, 1) < 2)).exhaustive().assert_clean();
-    // Not with a plain load, though.
+    // A plain load does not order them.
     let line = line!() + 2;
     let found = races(&two(|pmem| match pmem.thread() {
         0 => assert_eq!(pmem.fetch_add(VALUE, 1), 0),
@@ -82,7 +82,7 @@ fn an_atomic_addition_orders() {
     assert!(found[0].first.is_atomic != found[0].second.is_atomic);
 }
 
-/// Publishes a value, whose reader waits.
+/// Publishes a value; a reader waits for it.
 fn publish(pmem: &Pmem, releases: bool, acquires: bool) {
     if pmem.thread() == 0 {
         pmem.store(VALUE, 42);
@@ -138,7 +138,8 @@ fn volatile_words_order() {
     .assert_clean();
 }
 
-/// The second thread looks at the value only if it comes second: in turn its lock orders both, and only in between nothing does.
+/// The second thread reads the value only if it comes second. If the threads run in turn, its lock orders both accesses; only in other schedules
+/// nothing does.
 #[test]
 fn a_race_of_one_schedule_alone_is_found() {
     let program = |pmem: &Pmem| {
@@ -174,7 +175,7 @@ fn every_word_of_bytes_is_looked_at() {
     assert_eq!((found.len(), found[0].at), (1, VALUE + 16));
 }
 
-/// What the invariant refuses is the finding, and the race that it comes from is there, too.
+/// The state that the invariant refuses is the finding, and the race that causes it is reported, too.
 #[test]
 fn a_race_hides_no_finding() {
     let outcome = two(|pmem| {
@@ -196,7 +197,7 @@ fn a_race_hides_no_finding() {
 fn one_thread_and_what_comes_before_do_not_race() {
     let outcome = check(|pmem| pmem.store(VALUE, pmem.load(VALUE) + 1)).exhaustive();
     outcome.assert_clean();
-    // Set-up and recovery run alone.
+    // Set-up and recovery run without other threads.
     let both = two(|pmem| assert_eq!(pmem.load(VALUE), 5))
         .set_up(|pmem| pmem.store(VALUE, 5))
         .recovery(|pmem| pmem.store_release(VALUE, 6));

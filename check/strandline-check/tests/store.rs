@@ -1,4 +1,4 @@
-//! Code over databases, right and wrong: what is found in it, and how that is told.
+//! Right and wrong code over databases: what the checker finds, and how it reports it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn found(check: &Check<'_, OnDatabase>) -> Finding {
     finding
 }
 
-/// Sampling finds it, too, and something of the same kind.
+/// Asserts that sampling also yields a finding, of the same kind.
 fn sampled(check: &Check<'_, OnDatabase>, runs: u64, kind: FindingKind) {
     let finding = check.sampled(runs).finding.expect("sampling finds nothing");
     assert_eq!(finding.kind, kind, "{finding}");
@@ -40,7 +40,7 @@ fn nothing_appears(db: &Db<'_>, _: &Crashed) -> Checked {
     }
 }
 
-/// A function of a program's own: it knows nothing of checking.
+/// Transfers money; a program's ordinary function, written without the checker in mind.
 fn transfer(db: &Database, [from, to]: [&str; 2], amount: u64) -> Result<()> {
     let accounts = db.table::<String, u64>("accounts")?;
     db.write(|tx| {
@@ -50,10 +50,10 @@ fn transfer(db: &Database, [from, to]: [&str; 2], amount: u64) -> Result<()> {
     })
 }
 
-/// The line of its first transaction.
+/// The line of the first transaction of `transfer_by_halves`.
 const FIRST_HALF: u32 = line!() + 5;
 
-/// The same, in two transactions.
+/// Transfers money in two transactions.
 fn transfer_by_halves(db: &Database, [from, to]: [&str; 2], amount: u64) -> Result<()> {
     let accounts = db.table::<String, u64>("accounts")?;
     db.write(|tx| {
@@ -73,7 +73,7 @@ fn transfers_in_one_transaction_are_right() {
         db.acknowledge(0);
         transfer(db, ["bob", "ann"], 20)?;
         db.acknowledge(1);
-        // What is refused changes nothing.
+        // A refused transfer changes nothing.
         assert!(transfer(db, NAMES, 1000).is_err());
         Ok(())
     })
@@ -104,10 +104,10 @@ fn a_transfer_in_two_transactions_is_found() {
     sampled(&bank, 10, FindingKind::NotAtomic);
 }
 
-/// The line of its transactions.
+/// The line of the transactions of `order_later`.
 const ORDERED: u32 = line!() + 5;
 
-/// Three orders, of which only the last ticket is kept, or the first; or none.
+/// Makes three orders and waits for the first one's ticket, for the last one's, or for none.
 fn order_later(db: &Db<'_>, waits_for: Option<usize>) -> Checked {
     let orders = db.queue::<u64>("orders")?;
     let tickets = (0..3).map(|order| db.later().write(|tx| orders.push(tx, &order)));
@@ -138,10 +138,10 @@ fn a_ticket_that_is_not_waited_for_is_found() {
     assert_eq!(finding.kind, FindingKind::NotDurable, "{finding}");
     assert_eq!(finding.lost.len(), 3, "{finding}");
     assert!(finding.lost[0].ends_with("orders: [] → [0]"), "{finding}");
-    // What the database holds after that crash, not after others that were tried.
+    // The finding shows the database after that crash, not after others that were tried.
     assert_eq!(finding.tables, [""; 0], "{finding}");
     sampled(&none, 10, FindingKind::NotDurable);
-    // Whoever waits for the first order knows nothing of the others.
+    // The wait for the first order does not cover the others.
     let finding = found(&shop(Some(0)));
     assert_eq!(finding.kind, FindingKind::NotDurable, "{finding}");
     assert_eq!(finding.what, "order 1 was acknowledged and is lost");
@@ -218,7 +218,7 @@ fn two_tables_that_belong_together_are_written_together() {
     assert_eq!(finding.tables[0], r#"orders[0] = { customer: "ann", item: 7 }"#);
 }
 
-/// A list of things to do that recovery does: each adds 1, and is taken off the list. In one transaction, or two.
+/// Recovery works through a list: it adds 1 for each entry and removes the entry, in one transaction or in two.
 fn to_do<'a>(together: bool) -> Check<'a, OnDatabase> {
     fn done(db: &Database) -> Result<u64> {
         let numbers = db.table::<String, u64>("numbers")?;
@@ -284,7 +284,7 @@ fn a_recovery_that_fails_is_found() {
     assert_eq!(finding.what, "recovery stops: it fails: there is something to do");
 }
 
-/// Two threads count; in one transaction, or reading in one and writing in another.
+/// Two threads count, in one transaction or by reading in one and writing in another.
 fn counters<'a>(together: bool) -> Check<'a, OnDatabase> {
     store(move |db| {
         let counters = db.table::<String, u64>("counters")?;
@@ -337,7 +337,7 @@ fn transfers<'a>() -> Check<'a, OnDatabase> {
 
 #[test]
 fn what_others_have_not_made_durable_is_acknowledged_by_nobody() {
-    // Each pushes later, and only the second waits.
+    // Each thread pushes later, and only the second one waits.
     let shop = |waits: bool| {
         store(move |db| {
             let orders = db.queue::<u64>("orders")?;
@@ -439,7 +439,7 @@ fn snapshots_compaction_and_threads_of_its_own() {
     let check = store(|db| {
         let orders = db.queue::<u64>("orders")?;
         let _ticket = db.later().write(|tx| orders.push(tx, &0))?;
-        // It waits for what it sees.
+        // The program waits for what it reads.
         let snapshot = db.snapshot()?;
         assert!(!orders.is_empty(&snapshot.read())?);
         db.acknowledge(0);

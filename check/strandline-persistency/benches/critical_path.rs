@@ -1,12 +1,12 @@
-//! Events per second of the critical-path analysis on one core: transactions as SCT's under each model.
+//! Measures the events per second of the critical-path analysis on one core, for transactions like SCT's under each model.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use strandline_persistency::{CriticalPath, Event, Model, Place};
 
-/// One stretch of execution: four threads, 1000 transactions, each with its locks, a log entry of 16 words, 8 words
-/// of data read and written, and a commit, over 8 MB of data.
+/// An execution of four threads with 1000 transactions. Each transaction takes its locks, writes a log entry of 16 words, reads and writes 8 words of
+/// data, and commits. The data is 8 MB.
 fn execution() -> Vec<(usize, Event)> {
     let mut random = fastrand::Rng::with_seed(1);
     let mut events = Vec::new();

@@ -1,23 +1,23 @@
-//! What the models see of an execution.
+//! The events of an execution that the models consider.
 
 use strandline_core::memory::{self, Operation, Space};
 
 /// A word of one of the two address spaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// The space. Stores to the persistent one are persists.
+    /// The address space. A store to the persistent space is a persist.
     pub space: Space,
-    /// The word's number in it. A persist is atomic for one word, 8 bytes.
+    /// The word's number in its space. A persist is atomic for one word of 8 bytes.
     pub word: u32,
 }
 
 impl Place {
-    /// A word of the pool.
+    /// Returns a word of the pool.
     pub fn persistent(word: u32) -> Self {
         Self { space: Space::Persistent, word }
     }
 
-    /// A synchronisation word.
+    /// Returns a synchronisation word.
     pub fn volatile(word: u32) -> Self {
         Self { space: Space::Volatile, word }
     }
@@ -26,12 +26,12 @@ impl Place {
         Self { space, word: (offset / 8) as u32 }
     }
 
-    /// The number of the 64-byte line, for words of the pool.
+    /// Returns the number of the 64-byte line, for words of the pool.
     pub fn line(self) -> u32 {
         self.word / 8
     }
 
-    /// Whether a store to it is a persist.
+    /// Returns whether a store to this word is a persist.
     pub fn is_persistent(self) -> bool {
         self.space == Space::Persistent
     }
@@ -50,7 +50,7 @@ pub enum Event {
     WriteBack(u32),
     /// `sfence`.
     StoreFence,
-    /// `pcommit`: what has been accepted to memory becomes persistent.
+    /// `pcommit`: makes durable what the memory has accepted.
     PersistCommit,
     /// The persist barrier of epoch and strand persistency.
     PersistBarrier,
@@ -59,7 +59,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The word that it accesses, and whether it loads and whether it stores it.
+    /// Returns the word that the event accesses, whether it loads the word, and whether it stores to it.
     pub fn access(self) -> Option<(Place, bool, bool)> {
         match self {
             Self::Load(place) => Some((place, true, false)),
@@ -69,7 +69,7 @@ impl Event {
         }
     }
 
-    /// The word of the pool that it stores to.
+    /// Returns the number of the pool's word that the event stores to, if it is a persist.
     pub fn persist(self) -> Option<u32> {
         match self {
             Self::Store(place) | Self::Exchange(place) if place.is_persistent() => Some(place.word),
@@ -78,7 +78,7 @@ impl Event {
     }
 }
 
-/// The events of an operation, in order. A fence is a sync barrier: `sfence`, `pcommit`, `sfence`.
+/// Returns the events of an operation, in order. A fence becomes a sync barrier: `sfence`, `pcommit`, `sfence`.
 pub fn events(operation: Operation) -> impl Iterator<Item = Event> {
     let list: [Option<Event>; 3] = match operation {
         Operation::Load(space, at) => [Some(Event::Load(Place::at(space, at))), None, None],

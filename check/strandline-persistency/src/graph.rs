@@ -1,8 +1,7 @@
 //! The persist order itself, pair by pair, for short executions.
 //!
-//! Built from the paper's equations over all pairs of events and closed transitively; nothing is shared with
-//! [`CriticalPath`](super::CriticalPath) but the meaning. Time and memory grow with the square of the number of
-//! events.
+//! [`PersistGraph`] applies the paper's equations to all pairs of events and closes the relation transitively. It shares no code with
+//! [`CriticalPath`](super::CriticalPath), so that each can check the other. Time and memory grow with the square of the number of events.
 
 use super::event::Event;
 use super::model::Model;
@@ -12,22 +11,21 @@ use super::model::Model;
 pub struct NodeSet(Vec<u64>);
 
 impl NodeSet {
-    /// An empty set for numbers below `size`.
+    /// Returns an empty set for numbers below `size`.
     pub fn new(size: usize) -> Self {
         Self(vec![0; size.div_ceil(64)])
     }
 
-    /// Adds `node`.
     pub fn insert(&mut self, node: usize) {
         self.0[node / 64] |= 1 << (node % 64);
     }
 
-    /// Takes `node` out.
+    /// Removes `node`.
     pub fn remove(&mut self, node: usize) {
         self.0[node / 64] &= !(1 << (node % 64));
     }
 
-    /// Whether `node` is in it.
+    /// Returns whether the set contains `node`.
     pub fn contains(&self, node: usize) -> bool {
         self.0[node / 64] >> (node % 64) & 1 == 1
     }
@@ -37,12 +35,12 @@ impl NodeSet {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine |= theirs);
     }
 
-    /// Whether all of it is in `other`, a set of the same size.
+    /// Returns whether every element is also in `other`, a set of the same size.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).all(|(mine, theirs)| mine & !theirs == 0)
     }
 
-    /// Its elements, in order.
+    /// Returns the elements in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.0.iter().enumerate().flat_map(|(i, &bits)| {
             let mut bits = bits;
@@ -72,18 +70,17 @@ pub struct Persist {
 pub struct PersistGraph {
     model: Model,
     persists: Vec<Persist>,
-    /// For each persist those ordered before it, except by the order of stores to its own word alone.
+    /// For each persist the persists ordered before it, without those that only the order of stores to its own word puts there.
     ordered: Vec<NodeSet>,
-    /// For each persist those that must have persisted when it has: `ordered`, and the stores to its word before
-    /// it, with all that they need.
+    /// For each persist the persists that are durable whenever it is: those in `ordered`, the stores to its word before it, and transitively what
+    /// these need.
     before: Vec<NodeSet>,
-    /// For each event the persists that are durable before anything its thread does afterwards is visible; only
-    /// for events that wait.
+    /// For each event that waits, the persists that are durable before any later effect of its thread is visible.
     durable: Vec<(usize, NodeSet)>,
 }
 
 impl PersistGraph {
-    /// The order under `model` of the execution of `events`, given as thread and event in volatile memory order.
+    /// Orders `events`, given as thread and event in volatile memory order, under `model`.
     pub fn new(model: Model, events: &[(usize, Event)]) -> Self {
         let mut persists = Vec::new();
         let mut number = vec![usize::MAX; events.len()];
@@ -105,7 +102,7 @@ impl PersistGraph {
                 set.insert(last);
                 set.union(&before[last]);
             }
-            // What the order brings with it may itself need more.
+            // A persist that was just added may itself require more.
             for other in set.clone().iter() {
                 set.union(&before[other]);
             }
@@ -114,17 +111,17 @@ impl PersistGraph {
         Self { model, persists, ordered, before, durable }
     }
 
-    /// The persists, in volatile memory order. A node of the graph is the number of one.
+    /// Returns the persists in volatile memory order. A persist's position is the number of its node.
     pub fn persists(&self) -> &[Persist] {
         &self.persists
     }
 
-    /// What must have persisted when `node` has, itself not included.
+    /// Returns the persists that must be durable when `node` is, without `node` itself.
     pub fn before(&self, node: usize) -> &NodeSet {
         &self.before[node]
     }
 
-    /// What is durable when the events before number `event` have executed.
+    /// Returns the persists that are durable when the events before number `event` have executed.
     pub fn durable(&self, event: usize) -> NodeSet {
         let mut all = NodeSet::new(self.persists.len());
         for (_, set) in self.durable.iter().take_while(|(at, _)| *at < event) {
@@ -133,16 +130,15 @@ impl PersistGraph {
         all
     }
 
-    /// The events after which more is durable than before.
+    /// Returns the events that make more persists durable.
     pub fn waits(&self) -> impl Iterator<Item = usize> {
         self.durable.iter().map(|&(event, _)| event)
     }
 
-    /// The level of each persist: the longest path to it, where stores to one word that may persist as one
-    /// atomic write count once.
+    /// Returns the level of each persist: the length of the longest path to it. Stores to one word that may persist as one atomic write count once.
     pub fn levels(&self) -> Vec<u32> {
         let mut levels: Vec<u32> = Vec::with_capacity(self.persists.len());
-        // The atomic write that each persist belongs to, by its first one.
+        // For each persist the first persist of the atomic write that it belongs to.
         let mut group: Vec<usize> = Vec::with_capacity(self.persists.len());
         for (node, persist) in self.persists.iter().enumerate() {
             let above = |set: &NodeSet| set.iter().map(|other| levels[other]).max().unwrap_or(0);
@@ -162,18 +158,18 @@ impl PersistGraph {
         levels
     }
 
-    /// The length of the critical path.
+    /// Returns the length of the critical path.
     pub fn critical_path(&self) -> u32 {
         self.levels().into_iter().max().unwrap_or(0)
     }
 
-    /// The down-closed sets of persists: with each persist all that must not persist later.
+    /// Returns the down-closed sets of persists: each set contains, with a persist, all persists that are ordered before it.
     pub fn cuts(&self) -> Cuts<'_> {
         Cuts { graph: self, next: Some(NodeSet::new(self.persists.len())) }
     }
 }
 
-/// All down-closed sets, from the empty one to the full one.
+/// Iterates over all down-closed sets, from the empty one to the full one.
 pub struct Cuts<'a> {
     graph: &'a PersistGraph,
     next: Option<NodeSet>,
@@ -184,7 +180,7 @@ impl Iterator for Cuts<'_> {
 
     fn next(&mut self) -> Option<NodeSet> {
         let present = self.next.take()?;
-        // The last node that can still be added; those after it are left out again.
+        // Finds the next cut in binary counting order: the last absent node that can be added is added, and the nodes after it are removed.
         let mut following = present.clone();
         for node in (0..self.graph.persists.len()).rev() {
             if present.contains(node) {
@@ -203,14 +199,14 @@ impl Iterator for Cuts<'_> {
 struct Relation<'a> {
     model: Model,
     events: &'a [(usize, Event)],
-    /// For a load that sees its own thread's ordinary store: that store.
+    /// For each load that sees its own thread's ordinary store: that store.
     own_store: Vec<Option<usize>>,
 }
 
-/// For each persist the persists ordered before it; and what waiting events make durable.
+/// For each persist the persists ordered before it; and for each waiting event the persists that it makes durable.
 type Order = (Vec<NodeSet>, Vec<(usize, NodeSet)>);
 
-/// How many marks of some kinds a thread has come to.
+/// How many barriers, strands and commits a thread has executed.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     barriers: usize,
@@ -230,7 +226,7 @@ impl<'a> Relation<'a> {
         Self { model, events, own_store: own_store.collect() }
     }
 
-    /// Whether `a` and `b` access the same word and one of them stores to it (equation 8).
+    /// Returns whether `a` and `b` access the same word and at least one of them stores to it (equation 8).
     fn conflict(&self, a: usize, b: usize) -> bool {
         match (self.events[a].1.access(), self.events[b].1.access()) {
             (Some((one, _, stores)), Some((other, _, also))) => one == other && (stores || also),
@@ -242,7 +238,7 @@ impl<'a> Relation<'a> {
         matches!(self.events[event].1, Event::Exchange(_))
     }
 
-    /// Whether total store order keeps `a` before `b`, two accesses of one thread.
+    /// Returns whether total store order keeps `a` before `b`, two accesses of one thread.
     fn kept(&self, a: usize, b: usize) -> bool {
         match (self.events[a].1, self.events[b].1) {
             (Event::Store(_), Event::Load(_)) => false,
@@ -250,8 +246,8 @@ impl<'a> Relation<'a> {
         }
     }
 
-    /// Volatile memory order between a pair `a`, `b` of accesses, `a` executed first: program order as far as it
-    /// is kept, and conflicts, except that a load may see its own thread's store early.
+    /// Returns whether volatile memory order puts `a` before `b`, where `a` executed first: by program order as far as total store order keeps it, or
+    /// by a conflict. The exception is a load that may see its own thread's store early.
     fn volatile(&self, a: usize, b: usize) -> bool {
         let same_thread = self.events[a].0 == self.events[b].0;
         if same_thread {
@@ -260,12 +256,12 @@ impl<'a> Relation<'a> {
         self.conflict(a, b) && !self.reads_own(a, b)
     }
 
-    /// Whether `b` is a load that sees a store of its own thread, later than the store `a` of another one.
+    /// Returns whether load `b` sees a store of its own thread that is later than store `a` of another thread.
     fn reads_own(&self, a: usize, b: usize) -> bool {
         self.own_store[b].is_some_and(|store| store > a)
     }
 
-    /// For each event the set of events before it, closed transitively, from the pairs that `directly` relates.
+    /// Returns for each event the set of events before it: the transitive closure of the pairs that `directly` relates.
     fn close(&self, directly: impl Fn(usize, usize) -> bool) -> Vec<NodeSet> {
         let mut before: Vec<NodeSet> = Vec::with_capacity(self.events.len());
         for b in 0..self.events.len() {
@@ -281,7 +277,7 @@ impl<'a> Relation<'a> {
         before
     }
 
-    /// The nodes among `events`.
+    /// Returns the nodes whose events are in `events`.
     fn nodes(persists: &[Persist], events: &NodeSet) -> NodeSet {
         let mut set = NodeSet::new(persists.len());
         let within = persists.iter().enumerate().filter(|(_, persist)| events.contains(persist.event));
@@ -289,11 +285,11 @@ impl<'a> Relation<'a> {
         set
     }
 
-    /// Strict, epoch and strand persistency: equations 6, 7 and 8, 9 and 8.
+    /// Orders the persists under strict (equation 6), epoch (7 and 8) or strand persistency (9 and 8).
     fn by_equations(&self, persists: &[Persist]) -> Order {
         let events = self.events;
         let counts = self.counts();
-        // Strands with persists take turns in the hardware.
+        // The hardware's strands are used in turn by the strands that have persists.
         let limit = match self.model {
             Model::Strand { strands } => strands.map_or(0, |n| n.get() as usize),
             _ => 0,
@@ -337,7 +333,7 @@ impl<'a> Relation<'a> {
         (ordered, durable)
     }
 
-    /// By event: the marks of its thread up to it.
+    /// Returns for each event the marks of its thread up to it.
     fn counts(&self) -> Vec<Marks> {
         let mut threads: Vec<Marks> = Vec::new();
         let by_event = self.events.iter().map(|&(thread, what)| {
@@ -356,7 +352,7 @@ impl<'a> Relation<'a> {
         by_event.collect()
     }
 
-    /// What is durable behind each pcommit: its thread's persists and those that are `ordered` before them.
+    /// Returns which persists each pcommit makes durable: its thread's persists, and those `ordered` before them.
     fn durable_by_commits(&self, persists: &[Persist], ordered: &[NodeSet]) -> Vec<(usize, NodeSet)> {
         let waiting = self.events.iter().enumerate().filter(|(_, (_, what))| *what == Event::PersistCommit);
         let durable = waiting.map(|(event, &(thread, _))| {
@@ -372,7 +368,8 @@ impl<'a> Relation<'a> {
         durable.collect()
     }
 
-    /// Eager sync: what a sync barrier covers is durable before the thread's later stores are visible.
+    /// Orders the persists under eager sync: a sync barrier makes the persists that it covers durable before the thread's later stores become
+    /// visible.
     fn eager(&self, persists: &[Persist]) -> Order {
         let events = self.events;
         let visible = self.close(|a, b| self.volatile(a, b));
@@ -393,7 +390,8 @@ impl<'a> Relation<'a> {
             let mut set = NodeSet::new(persists.len());
             for (fence, covered) in durable.iter().filter(|(fence, _)| *fence <= persist.event) {
                 let (fence, thread) = (*fence, events[*fence].0);
-                // A store of the fence's thread after it, or what comes after an exchange, is in the past.
+                // `persist` comes after the fence if it is a later store of the fence's thread or follows such a store. An exchange counts as its own
+                // later store.
                 let seen = (fence..=persist.event).any(|event| {
                     let stores = matches!(events[event].1.access(), Some((_, _, true)));
                     events[event].0 == thread
@@ -407,7 +405,7 @@ impl<'a> Relation<'a> {
             }
             ordered.push(set);
         }
-        // What is durable is durable with all that it needs.
+        // A durable persist implies that those ordered before it are durable.
         for (_, set) in &mut durable {
             for node in set.clone().iter() {
                 set.union(&ordered[node]);
@@ -416,8 +414,8 @@ impl<'a> Relation<'a> {
         (ordered, durable)
     }
 
-    /// Whether a sync barrier of `thread` that ends with `fence` covers `persist`: the thread has stored it, or
-    /// met it or a later store of its word, then asked for the line, a fence, pcommit, and `fence`.
+    /// Returns whether a sync barrier of `thread` that ends with `fence` covers `persist`. It does if the thread has stored the persist, or has seen
+    /// it or a later store of its word, and has then written the line back and executed a fence, pcommit, and `fence`.
     fn covers(&self, thread: usize, fence: usize, persist: &Persist) -> bool {
         let mut stage = 0;
         for event in persist.event..=fence {

@@ -1,34 +1,33 @@
-//! The persist order that undo-logging transactions need at least (section 3, Fig. 1), if software could name
-//! every dependence one by one.
+//! The least persist order that undo-logging transactions need (section 3, Fig. 1), if software could name each dependence separately.
 
 use std::collections::HashMap;
 
-/// The levels of a transaction's three steps.
+/// The levels of the three steps of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// `prepareLogEntry`.
+    /// The level of `prepareLogEntry`.
     pub prepare: u32,
-    /// `mutateDS`.
+    /// The level of `mutateDS`.
     pub mutate: u32,
-    /// `commitTransaction`.
+    /// The level of `commitTransaction`.
     pub commit: u32,
 }
 
 /// The idealised dependence graph of a sequence of transactions, in the order in which they take their locks.
 #[derive(Clone, Debug, Default)]
 pub struct Ideal {
-    /// By lock, the levels of its last holder. Those of earlier holders lie below.
+    /// For each lock the levels of its last holder. Earlier holders have lower levels.
     holders: HashMap<u64, Levels>,
     critical_path: u32,
 }
 
 impl Ideal {
-    /// No transactions yet.
+    /// Creates a graph without transactions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The next transaction takes `locks`; its levels.
+    /// Adds a transaction that takes `locks`, and returns its levels.
     pub fn transaction(&mut self, locks: &[u64]) -> Levels {
         let mut conflicting = Levels::default();
         for holder in locks.iter().filter_map(|lock| self.holders.get(lock)) {
@@ -36,7 +35,7 @@ impl Ideal {
             conflicting.mutate = conflicting.mutate.max(holder.mutate);
             conflicting.commit = conflicting.commit.max(holder.commit);
         }
-        // Equation 3; 1 and 4; 2 and 5.
+        // The three steps, by equation 3, equations 1 and 4, and equations 2 and 5.
         let prepare = conflicting.prepare + 1;
         let mutate = conflicting.mutate.max(prepare) + 1;
         let commit = conflicting.commit.max(mutate) + 1;
@@ -48,7 +47,7 @@ impl Ideal {
         levels
     }
 
-    /// The length of the critical path.
+    /// Returns the length of the critical path.
     pub fn critical_path(&self) -> u32 {
         self.critical_path
     }
@@ -58,7 +57,7 @@ impl Ideal {
 mod tests {
     use super::*;
 
-    /// D3.
+    /// The closed forms are claim D3.
     #[test]
     fn the_papers_closed_forms() {
         for x in 1..200 {

@@ -7,28 +7,27 @@ use std::str::FromStr;
 /// A memory persistency model, over total store order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Model {
-    /// Persist order is volatile order (section 4.1, equation 6).
+    /// Persist order equals volatile order (section 4.1, equation 6).
     Strict,
     /// Persist barriers order a thread's accesses (section 4.2, equation 7), and conflicting accesses persist in
     /// the order in which they executed: strong persist atomicity (equation 8).
     Epoch,
-    /// As epoch persistency, but a new strand forgets the thread's order so far (section 4.3, equation 9).
+    /// Like epoch persistency, but a new strand clears the thread's order so far (section 4.3, equation 9).
     Strand {
-        /// Strands that a hardware thread keeps apart; the n-th strand with a persist waits for the persists of
-        /// the one this many before it. `None`: as many as there are.
+        /// How many strands a hardware thread keeps apart: the n-th strand that has a persist waits for the persists of strand n − `strands`. `None`:
+        /// unlimited.
         strands: Option<NonZeroU32>,
     },
-    /// Intel's clwb, sfence, pcommit, sfence (section 4.4): a store becomes visible only after what a sync barrier
-    /// before it covers is durable. No strong persist atomicity: a store persists whenever its line happens to be
-    /// written back.
+    /// Intel's clwb, sfence, pcommit, sfence (section 4.4): a store becomes visible only after the persists that an earlier sync barrier covers are
+    /// durable. There is no strong persist atomicity: a store may persist at any time, whenever its line happens to be written back.
     EagerSync,
 }
 
 impl Model {
-    /// The models, strands unlimited.
+    /// All models, with unlimited strands.
     pub const ALL: [Self; 4] = [Self::Strict, Self::Epoch, Self::Strand { strands: None }, Self::EagerSync];
 
-    /// The name on the command line and in JSON.
+    /// Returns the name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Strict => "strict",
@@ -38,7 +37,7 @@ impl Model {
         }
     }
 
-    /// Whether conflicting accesses persist in the order in which they executed.
+    /// Returns whether conflicting accesses persist in the order in which they executed.
     pub fn strong_persist_atomicity(self) -> bool {
         self != Self::EagerSync
     }

@@ -1,8 +1,8 @@
-//! An array that takes memory only for the parts that are used.
+//! An array that uses memory only for the parts that are accessed.
 
 const PAGE: usize = 512;
 
-/// Values by number; those never touched are the default.
+/// Values by number. A value that was never accessed is the default.
 pub struct Pages<T> {
     pages: Vec<Option<Box<[T; PAGE]>>>,
 }
@@ -14,7 +14,7 @@ impl<T> Default for Pages<T> {
 }
 
 impl<T: Copy + Default> Pages<T> {
-    /// The value with number `index`.
+    /// Returns the value with number `index`.
     pub fn get_mut(&mut self, index: u32) -> &mut T {
         let page = index as usize / PAGE;
         if page >= self.pages.len() || self.pages[page].is_none() {

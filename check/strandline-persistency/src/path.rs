@@ -1,13 +1,12 @@
-//! The persist critical path, online.
+//! The persist critical path, computed while events arrive.
 //!
-//! The *level* of a persist is one more than the highest level that it is ordered after; the critical path is the
-//! highest level. Levels are persist epochs: all persists of a level could drain together.
+//! The *level* of a persist is one more than the highest level that it is ordered after; the critical path is the highest level. Levels are persist
+//! epochs: all persists of a level could drain together.
 //!
-//! Two stores to one word, "no later than" one another, may persist as one atomic write (section 3). So a store
-//! joins the last persist of its word, and takes its level, if everything else that it is ordered after lies on a
-//! lower level. Whether it does cannot be read off the highest level alone: a [`Clock`] also holds the highest
-//! level among the persists of other words. Under eager sync a sync barrier between the two makes the first one
-//! durable before the second is visible, and only stores without one between them coalesce.
+//! Two stores to one word may persist as one atomic write, since the first only has to persist no later than the second (section 3). So a store joins
+//! the last persist of its word, and takes its level, if everything else that the store is ordered after has a lower level. The highest level alone
+//! does not show that, so a [`Clock`] also holds the highest level among the persists of other words. Under eager sync a sync barrier between the two
+//! stores makes the first one durable before the second is visible, so only stores without a barrier between them coalesce.
 
 use strandline_core::memory::recorder::{Observer, Recorded};
 
@@ -15,14 +14,14 @@ use super::event::{Event, Place, events};
 use super::model::Model;
 use super::pages::Pages;
 
-/// The persists that something is ordered after, as far as levels need them.
+/// The levels of the persists that an access is ordered after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Clock {
     /// The highest level.
     level: u32,
     /// The word of a persist at that level.
     word: u32,
-    /// The highest level among persists of other words.
+    /// The highest level among the persists of other words.
     others: u32,
 }
 
@@ -50,51 +49,51 @@ impl Clock {
         self
     }
 
-    /// The highest level, persists of `word` aside.
+    /// Returns the highest level of persists of words other than `word`.
     fn without(self, word: u32) -> u32 {
         if self.word == word { self.others } else { self.level }
     }
 }
 
-/// What is kept for each word accessed.
+/// The state of each word accessed.
 #[derive(Clone, Copy, Default)]
 struct Word {
-    /// What an access after the last store is ordered after.
+    /// The clock of an access after the last store.
     store: Clock,
-    /// What a store after the loads since then is.
+    /// The clock of a store after the loads since the last store.
     loads: Clock,
-    /// The level of the last persist; 0: none.
+    /// The level of the last persist; 0 if there is none.
     persist: u32,
-    /// One more than the thread whose ordinary store was the last; its own loads may have seen it in its store
-    /// buffer, before anybody else.
+    /// One more than the thread whose ordinary store was the last. That thread's loads may have seen it in the store buffer, before other threads
+    /// could.
     writer: u32,
 }
 
-/// What is kept for each thread.
+/// The state of each thread.
 #[derive(Default)]
 struct Thread {
-    /// Strict and eager sync: what every later access is ordered after, and what every later store is.
+    /// Under strict persistency and eager sync: the persists before each later access, and those before each later store.
     loads: Clock,
     stores: Clock,
-    /// Epoch and strand: what every later access is ordered after, and what has been met since the last barrier.
+    /// Under epoch and strand persistency: the persists before each later access, and those since the last barrier.
     before: Clock,
     epoch: Clock,
-    /// All persists so far, and those that a sync barrier waited for.
+    /// All persists so far, and the persists that a sync barrier has waited for.
     issued: Clock,
     synced: Clock,
-    /// Limited strands: the persists of each, the one in use, the next one.
+    /// With limited strands: the persists of each strand, the strand in use, and the next one.
     strands: Vec<Clock>,
     strand: Option<usize>,
     next_strand: usize,
-    /// Eager sync: for each line the highest level that the thread has stored or met there; and the highest level
-    /// that is being written back, has been accepted, is being committed.
+    /// Eager sync: for each line the highest level that the thread has stored or seen there; and the highest levels that are being written back, have
+    /// been accepted, and are being committed.
     lines: Pages<u32>,
     requested: u32,
     accepted: u32,
     committing: u32,
 }
 
-/// The persist critical path of an execution, event by event.
+/// Computes the persist critical path of an execution, event by event.
 pub struct CriticalPath {
     model: Model,
     threads: Vec<Thread>,
@@ -107,7 +106,7 @@ pub struct CriticalPath {
 }
 
 impl CriticalPath {
-    /// Of an execution that is about to begin, under `model`.
+    /// Starts with an empty execution under `model`.
     pub fn new(model: Model) -> Self {
         Self {
             model,
@@ -121,27 +120,27 @@ impl CriticalPath {
         }
     }
 
-    /// The length so far: persist epochs that must drain one after the other.
+    /// Returns the length so far: the persist epochs that must drain one after the other.
     pub fn length(&self) -> u32 {
         self.length
     }
 
-    /// Stores to persistent memory so far.
+    /// Returns the number of stores to persistent memory so far.
     pub fn persists(&self) -> u64 {
         self.persists
     }
 
-    /// Those of them that persist together with the one before to the same word.
+    /// Returns how many persists share one atomic write with the previous persist of their word.
     pub fn coalesced(&self) -> u64 {
         self.coalesced
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The next event in volatile memory order is `event` of `thread`. Returns its level if it is a persist.
+    /// Executes the next event in volatile memory order, `event` of `thread`. Returns its level if it is a persist.
     pub fn observe(&mut self, thread: usize, event: Event) -> Option<u32> {
         self.events += 1;
         if thread >= self.threads.len() {
@@ -165,7 +164,7 @@ impl CriticalPath {
         (&mut self.threads[thread], words.get_mut(place.word))
     }
 
-    /// The level of a persist of `place` that is ordered after `after`, where atomic persists coalesce.
+    /// Returns the level of a persist of `place` that is ordered after `after`, under models with strong persist atomicity.
     fn level(after: Clock, word: &Word, place: Place, coalesced: &mut u64) -> u32 {
         if word.persist > 0 && after.without(place.word) < word.persist {
             *coalesced += 1;
@@ -181,7 +180,7 @@ impl CriticalPath {
         let (thread, word) = self.parts(number, place);
         let atomic = loads && stores;
         if atomic {
-            // The store buffer drains first.
+            // An exchange drains the store buffer first.
             thread.loads.join(thread.stores);
         }
         if loads {
@@ -222,7 +221,7 @@ impl CriticalPath {
                     thread.epoch = Clock::default();
                     thread.strand = None;
                 }
-                // Everything that the thread has stored is durable before it goes on.
+                // Everything that the thread has stored is durable before the thread continues.
                 Event::PersistCommit => {
                     thread.synced = thread.issued;
                     thread.before.join(thread.issued);
@@ -240,7 +239,7 @@ impl CriticalPath {
             return None;
         }
         if limit > 0 && place.is_persistent() && thread.strand.is_none() {
-            // The strand takes the place of an earlier one, and waits for its persists.
+            // The new strand reuses the place of an earlier strand, and waits for its persists.
             let at = thread.next_strand;
             thread.strands.resize(limit, Clock::default());
             thread.before.join(thread.strands[at]);
@@ -329,8 +328,8 @@ impl Observer for CriticalPath {
 }
 
 impl Thread {
-    /// Eager sync: what was requested is accepted; what was being committed is durable, and no later store is
-    /// visible before.
+    /// Executes a fence under eager sync: requested write-backs become accepted; persists that were being committed become durable, and no later
+    /// store is visible before that.
     fn fence(&mut self) {
         self.accepted = self.accepted.max(self.requested);
         self.stores.join(Clock::persist(self.committing, u32::MAX));

@@ -1,13 +1,12 @@
 //! Transactions per second as a function of the persist latency, by the paper's method (section 7.1).
 //!
-//! A run is characterised by two measured figures: transactions per second of its volatile execution, and persist
-//! epochs on its critical path per transaction. Each epoch costs one average persist latency. Under strict, epoch
-//! and strand persistency persists drain beside execution, and the slower of the two limits throughput. Under
-//! eager sync the thread stalls, and the latencies add to the time of volatile execution.
+//! Two measured figures characterise a run: the transactions per second of its volatile execution, and the persist epochs per transaction on its
+//! critical path. Each epoch costs one average persist latency. Under strict, epoch and strand persistency persists drain while the program executes,
+//! and the slower of the two limits throughput. Under eager sync the thread stalls, and the latencies add to the time of volatile execution.
 
 use serde::{Deserialize, Serialize};
 
-/// One design under one model: how its throughput depends on the persist latency.
+/// The throughput of one design under one model, as a function of the persist latency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Transactions per second at latency zero.
@@ -19,25 +18,25 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Transactions per second if a persist epoch takes `latency` seconds on average.
+    /// Returns the transactions per second if a persist epoch takes `latency` seconds on average.
     pub fn at(&self, latency: f64) -> f64 {
         let persist_time = self.epochs_per_transaction * latency;
         let volatile_time = 1.0 / self.volatile_rate;
         1.0 / if self.stalls { volatile_time + persist_time } else { volatile_time.max(persist_time) }
     }
 
-    /// The latency, in seconds, up to which throughput is that of volatile execution: the knee of the curve. Zero
-    /// where persists stall.
+    /// Returns the knee of the curve: the latency, in seconds, up to which throughput is that of volatile execution. It is zero if persists stall
+    /// execution.
     pub fn knee(&self) -> f64 {
         if self.stalls { 0.0 } else { 1.0 / (self.volatile_rate * self.epochs_per_transaction) }
     }
 }
 
-/// The latency, in seconds, from which on `other`, whose critical path is shorter, is ahead of `ahead`, faster at latency zero; zero
-/// where `other` is as fast there too. `None`: its path is not shorter, so that however long the latency it does not get ahead.
-/// Both must stall, or neither.
+/// Returns the latency, in seconds, from which on `other` is faster than `ahead`, where `other` has the shorter critical path and `ahead` is faster
+/// at latency zero. Returns zero if `other` is at least as fast at latency zero, too, and `None` if its critical path is not shorter, because then it
+/// never gets ahead. Persists must stall both or neither.
 pub fn break_even(ahead: &Curve, other: &Curve) -> Option<f64> {
-    // What is as long and as fast never gets ahead; what is longer and faster is ahead at first.
+    // A critical path that is not shorter never overtakes.
     if other.epochs_per_transaction >= ahead.epochs_per_transaction {
         return None;
     }
@@ -48,14 +47,14 @@ pub fn break_even(ahead: &Curve, other: &Curve) -> Option<f64> {
         (1.0 / other.volatile_rate - 1.0 / ahead.volatile_rate)
             / (ahead.epochs_per_transaction - other.epochs_per_transaction)
     } else {
-        // The other one still runs at its volatile rate when the first one's persists have become as slow.
+        // At this latency the persists of `ahead` limit it to the volatile rate of `other`.
         1.0 / (other.volatile_rate * ahead.epochs_per_transaction)
     })
 }
 
-/// The latency from zero to `longest` at which `one` / `other` is largest, and that ratio.
+/// Returns the latency from zero to `longest` at which `one` / `other` is largest, and that ratio.
 pub fn largest_ratio(one: &Curve, other: &Curve, longest: f64) -> (f64, f64) {
-    // Between knees the ratio is monotone.
+    // The ratio is monotone between knees.
     let within = [0.0, one.knee(), other.knee(), longest].into_iter().filter(|&at| at <= longest);
     let ratios = within.map(|at| (at, one.at(at) / other.at(at)));
     ratios.fold((0.0, f64::MIN), |best, next| if next.1 > best.1 { next } else { best })
@@ -100,7 +99,7 @@ mod tests {
         }
         assert_eq!(break_even(&curve(2e6, 0.5, false), &curve(1e6, 0.5, false)), None);
         assert_eq!(break_even(&curve(1e6, 0.6, false), &curve(2e6, 0.5, false)), Some(0.0));
-        // Faster without latency, by noise perhaps, and slower with it.
+        // The first is faster without latency, perhaps by noise, and slower with it.
         assert_eq!(break_even(&curve(1e6, 0.5, false), &curve(2e6, 0.6, false)), None);
     }
 

@@ -1,4 +1,4 @@
-//! What the command finds, for a program that is not the command: the objects that it prints with `--json`, asked for by its own flags.
+//! The command's results as values, for programs that call it as a library with its own flags: the objects that `--json` prints.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use strandline_sim::Registry;
 use crate::{Command, What, check, list, merge, simulate};
 use strandline_command::Failure;
 
-/// The subcommand that these flags ask for; without progress and tables.
+/// Parses the flags into the subcommand; progress and tables are off.
 fn parse(arguments: &[String]) -> Result<What, Failure> {
     progress::hide();
     let name = std::iter::once("strandline-lab");
@@ -20,12 +20,12 @@ fn parse(arguments: &[String]) -> Result<What, Failure> {
     parsed.map(|command| command.what).map_err(|error| usage(&error))
 }
 
-/// What `simulate`, `check`, `list` or `merge` prints, with these flags after the program's name and with `--json`; a run's and a sweep's rows
-/// have `cells` too, which are their columns in a table, by name. When `stop` becomes
-/// true a simulated workload ends, and what is returned means nothing; an exploration ends too, and returns what it has seen.
+/// Returns what `simulate`, `check`, `list` or `merge` prints with `--json`. `arguments` are those after the program's name. The rows of runs and
+/// sweeps also have `cells`: their columns in a table, by name. When `stop` becomes true, a simulated workload ends, and its result is meaningless;
+/// an exploration also ends, and returns what it has seen.
 ///
 /// # Errors
-/// As the command.
+/// Returns the command's failure.
 pub fn answer(arguments: &[String], registry: Registry, stop: &'static AtomicBool) -> Result<Value, Failure> {
     let mut arguments = arguments.to_vec();
     let flags = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
@@ -51,10 +51,11 @@ pub fn answer(arguments: &[String], registry: Registry, stop: &'static AtomicBoo
     }
 }
 
-/// The points of the sweep that these flags of `simulate` ask for: one, if they ask for a single run. With one seed, unless `--seeds` says more.
+/// Returns the points of the sweep that these flags of `simulate` describe, or the one point of a single run. Uses one seed unless `--seeds` is
+/// given.
 ///
 /// # Errors
-/// As the command.
+/// Returns the command's failure.
 pub fn points(arguments: &[String], registry: Registry) -> Result<Vec<Point>, Failure> {
     match parse(arguments)? {
         What::Simulate(arguments) => simulate::points(&arguments, registry, simulate::ONE_SEED),
@@ -62,20 +63,21 @@ pub fn points(arguments: &[String], registry: Registry) -> Result<Vec<Point>, Fa
     }
 }
 
-/// What tells this build from others: what one has found another does not take for its own.
+/// Returns an identifier of this build. Results of one build are not reused by another.
 ///
 /// # Errors
-/// The file that has its code cannot be read.
+/// Returns an error if the file that holds the code cannot be read.
 pub fn program() -> Result<String, Failure> {
     simulate::program()
 }
 
-/// Says which file has this code, where it is a library and not the program: before anything else is asked for.
+/// Sets the file that holds this code, if it is a library and not the program itself. Must be called before everything else.
 pub fn is_in(file: PathBuf) {
     simulate::is_in(file);
 }
 
-/// As `simulate --sweep --json`, and for each row its `cells`, pairs of name and value; `missing`: how many points are not there.
+/// Returns what `simulate --sweep --json` prints, with `cells` (pairs of name and value) for each row, and `missing`, the number of points without a
+/// result.
 fn swept(points: &[Point], swept: &Swept) -> Value {
     let mut object = simulate::object(points, swept);
     let there = points.iter().zip(&swept.rows).filter_map(|(point, row)| Some((point, row.as_ref()?)));
@@ -86,10 +88,11 @@ fn swept(points: &[Point], swept: &Swept) -> Value {
     object
 }
 
-/// Puts the points' lines in a sweep's folder in order, and writes the table and the plots; what was found, as [`answer`] has it of `merge`.
+/// Puts the points' lines in a sweep's folder in order, and writes the table and the plots. Returns the results in the form of [`answer`] for
+/// `merge`.
 ///
 /// # Errors
-/// The folder cannot be written.
+/// Returns an error if the folder cannot be written.
 pub fn finish_sweep(
     points: &[Point],
     store: &mut Store,
@@ -105,10 +108,10 @@ pub fn finish_sweep(
     Ok(swept(points, &found))
 }
 
-/// The flags of a subcommand (`simulate`): name without dashes, help, and default.
+/// Returns the flags of a subcommand (`simulate`): each flag's name without dashes, help text and default.
 ///
 /// # Errors
-/// There is no such subcommand.
+/// Returns an error if there is no such subcommand.
 pub fn parameters(subcommand: &str) -> Result<Value, Failure> {
     strandline_command::manual::parameters(Command::command(), subcommand)
 }

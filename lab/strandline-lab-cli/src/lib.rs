@@ -1,4 +1,4 @@
-//! The `strandline-lab` command, for a `main` that may have schemes and workloads of its own.
+//! The `strandline-lab` command as a library, for a `main` that may register its own schemes and workloads.
 //!
 //! ```no_run
 //! fn main() -> std::process::ExitCode {
@@ -10,7 +10,7 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `sqlite` | yes | the workload `sqlite`, which compiles SQLite: needs a C compiler |
+//! | `sqlite` | yes | the workload `sqlite`; compiles SQLite, which needs a C compiler |
 
 mod answer;
 mod bench;
@@ -70,13 +70,13 @@ enum What {
     TortureChild(torture::ChildArguments),
 }
 
-/// Does what the program's arguments say, with these schemes and workloads: `simulate`, `list`, `check` and `reproduce compare` have all
-/// of them, `bench` the workloads.
+/// Runs the command with the program's arguments and these schemes and workloads. `simulate`, `list`, `check` and `reproduce compare` use all of
+/// them, `bench` only the workloads.
 pub fn run(registry: Registry) -> ExitCode {
     run_with(std::env::args_os(), registry)
 }
 
-/// As [`run`], with arguments of the caller's, of which the first is the program's name.
+/// Like [`run`], with the caller's arguments, of which the first is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match completion::answer(&arguments, NAME, || names::offered(Command::command(), registry)) {

@@ -1,4 +1,4 @@
-//! `strandline-lab list`: what can be named on the command line, with its source.
+//! `strandline-lab list`: everything that can be named on the command line, with its source.
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -48,7 +48,7 @@ const DOMAINS: [Entry; 5] = [
     },
 ];
 
-/// Anything that can be named.
+/// A named entry of the list.
 #[derive(Serialize)]
 struct Line<'a> {
     name: &'a str,
@@ -74,10 +74,10 @@ impl<'a> From<&'a scheme::Entry> for Line<'a> {
     }
 }
 
-/// Runs it.
+/// Prints the list.
 ///
 /// # Errors
-/// Nothing has the name; a machine that ships with the command is broken, which a test excludes.
+/// Returns an error if nothing has the name, or if a machine that ships with the command is invalid, which a test excludes.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     let object = answer(arguments, registry)?;
     if arguments.json {
@@ -86,10 +86,10 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     Ok(Outcome::Success)
 }
 
-/// As [`run`], for a program that is not the command: what `--json` prints. Tables are printed unless that is asked for.
+/// Like [`run`], but returns what `--json` prints. Tables are printed unless JSON is requested.
 ///
 /// # Errors
-/// As there.
+/// As for [`run`].
 pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::Value, Failure> {
     let schemes = schemes(registry.schemes);
     let workloads: Vec<_> = registry.workloads.iter().map(|kind| kind.entry()).collect();
@@ -128,7 +128,7 @@ pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::V
     Ok(object.into())
 }
 
-/// All that there is to say of what has this name: a scheme and hardware may have the same.
+/// Describes everything with this name: a scheme and hardware may share one.
 fn show(
     arguments: &Arguments,
     name: &str,
@@ -174,7 +174,7 @@ fn show(
 /// Tables about one name, with their titles.
 type Details = Vec<(&'static str, Vec<Vec<String>>)>;
 
-/// Parameters and rules of hardware; adds them to `object`, too.
+/// Returns parameters and rules of hardware; adds them to `object`, too.
 fn hardware_details(
     name: &str,
     registry: Registry,
@@ -194,7 +194,7 @@ fn hardware_details(
     Ok(details)
 }
 
-/// Parameters and steps of a scheme, and what runs beside it; adds them to `object`, too.
+/// Returns parameters and steps of a scheme, and what runs beside it; adds them to `object`, too.
 fn scheme_details(
     name: &str,
     registry: Registry,
@@ -220,7 +220,7 @@ fn scheme_details(
     Ok(details)
 }
 
-/// Options of a workload; adds them to `object`, too.
+/// Returns the options of a workload; adds them to `object`, too.
 fn workload_details(
     name: &str,
     registry: Registry,

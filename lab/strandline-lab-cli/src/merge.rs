@@ -1,4 +1,4 @@
-//! `strandline-lab merge`: what shards of a sweep or of a check have found, put together.
+//! `strandline-lab merge`: combines the results of a sweep's or a check's shards.
 
 use std::path::PathBuf;
 use strandline_command::say;
@@ -34,16 +34,16 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Whether the shards are of a check.
+    /// Returns whether the shards belong to a check.
     fn is_check(&self) -> bool {
         self.shards.iter().any(|shard| shard.join(check::PLAN).exists())
     }
 }
 
-/// Runs it.
+/// Merges the shards and prints the result.
 ///
 /// # Errors
-/// The folders have no shards of one sweep or check; a file cannot be read or written.
+/// Returns an error if the folders have no shards of one sweep or check, or if a file cannot be read or written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     let Arguments { out, shards, json } = arguments;
     if arguments.is_check() {
@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     Ok(complete((points.len() - swept.known, points.len()), "runs", arguments))
 }
 
-/// Whether all of the work is there. Says how much is missing, and how to get it.
+/// Returns whether the work is complete. If not, prints how much is missing, and how to get it.
 fn complete((missing, all): (usize, usize), what: &str, arguments: &Arguments) -> Outcome {
     if missing == 0 {
         return Outcome::Success;
@@ -77,10 +77,10 @@ fn complete((missing, all): (usize, usize), what: &str, arguments: &Arguments) -
     Outcome::Unfinished
 }
 
-/// Puts them together; what `--json` prints of a sweep with what is `missing`, or of a check.
+/// Merges the shards. Returns what `--json` prints: of a sweep with the number of points that are `missing`, or of a check.
 ///
 /// # Errors
-/// As [`run`], but for what is missing.
+/// As for [`run`]; missing work is not an error here.
 pub fn answer(
     arguments: &Arguments,
     registry: Registry,
@@ -92,7 +92,7 @@ pub fn answer(
     merge(arguments, registry).map(|merged| sweep(&merged))
 }
 
-/// Puts the shards of a sweep together, and writes the table and the plots.
+/// Merges the shards of a sweep, and writes the table and the plots.
 fn merge(arguments: &Arguments, registry: Registry) -> Result<sweep::Merged, Failure> {
     let Arguments { out, shards, .. } = arguments;
     let merged = sweep::merge(out, shards, &registry).map_err(Failure::Usage)?;

@@ -1,4 +1,4 @@
-//! The names that a shell offers for arguments: those of the registry that the command has.
+//! The names that a shell offers as arguments, from the command's registry.
 
 use clap::Command;
 use clap::builder::ArgExt;
@@ -12,7 +12,7 @@ use strandline_workloads::{REFERENCES, SchemeName, System, schemes};
 
 use crate::torture;
 
-/// The command, whose arguments offer the names in `registry`.
+/// Makes the command's arguments offer the names in `registry`.
 pub fn offered(command: Command, registry: Registry) -> Command {
     let all = move || [software(registry), hardware(registry)].concat();
     let measured =
@@ -36,7 +36,7 @@ pub fn offered(command: Command, registry: Registry) -> Command {
     offer(command, "reproduce", "machine", names_and_files(or_none, "toml"))
 }
 
-/// Has an argument of a subcommand offer values.
+/// Makes an argument of a subcommand offer values.
 fn offer(
     command: Command,
     subcommand: &'static str,
@@ -46,7 +46,7 @@ fn offer(
     command.mut_subcommand(subcommand, |command| command.mut_arg(argument, |argument| argument.add(values)))
 }
 
-/// A name without a description.
+/// Returns a name without a description.
 fn plain(name: &str) -> (String, String) {
     (name.to_owned(), String::new())
 }
@@ -69,7 +69,7 @@ fn workloads(registry: Registry) -> Names {
     described.map(|of| (of.name.to_owned(), of.description.to_owned())).collect()
 }
 
-/// The schemes of all worlds.
+/// Returns the schemes of all worlds.
 fn checked(registry: Registry) -> Names {
     let software = schemes_of(registry.schemes).into_iter().map(|scheme| plain(scheme.name));
     let on_machine = subjects(registry).into_iter().map(|subject| plain(&subject.name()));
@@ -90,7 +90,7 @@ fn tortured() -> Names {
     SchemeName::all().filter(can_be).map(|scheme| plain(scheme.name())).collect()
 }
 
-/// The names that `list` prints.
+/// Returns the names that `list` prints.
 fn everything(registry: Registry) -> Names {
     let references = REFERENCES.iter().map(|of| (of.name.to_owned(), of.description.to_owned())).collect();
     [software(registry), hardware(registry), workloads(registry), machines(), references].concat()
@@ -106,7 +106,7 @@ fn claims() -> Names {
     claims.map(|(id, title)| (id.to_owned(), title.to_owned())).collect()
 }
 
-/// Figures by their ids, behind which a quantity follows.
+/// Returns the ids of figures, each followed by a colon for the quantity.
 fn figures() -> Names {
     let figures = PAPERS.iter().flat_map(|paper| paper.figures);
     figures.map(|figure| (format!("{}:", figure.id), figure.title.to_owned())).collect()

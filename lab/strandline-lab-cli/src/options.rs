@@ -2,7 +2,7 @@
 
 use strandline_workloads::{Parameter, WorkloadKind};
 
-/// The flag that sets what a workload takes.
+/// Returns the flag that sets a workload's parameter.
 pub fn option(parameter: Parameter) -> &'static str {
     match parameter {
         Parameter::ValueBytes | Parameter::ValueWords => "--value-size",
@@ -11,7 +11,7 @@ pub fn option(parameter: Parameter) -> &'static str {
     }
 }
 
-/// Which of the workloads have no use for options that were given, a note each.
+/// Returns a note for each workload that ignores options which were given.
 pub fn unused(workloads: &[WorkloadKind], given: &[Parameter]) -> Vec<String> {
     let mut notes = Vec::new();
     for &parameter in given {

@@ -1,4 +1,4 @@
-//! The papers' quantitative claims: the project's data file `papers/claims.toml`.
+//! The papers' quantitative claims, from the project's data file `papers/claims.toml`.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Must be met to the digit.
+    /// The measured numbers must equal the paper's.
     Exact,
-    /// A main result: within 10% of the number, and never on the other side.
+    /// A main result: the number must be within 10% of the paper's, and on the same side of the baseline.
     Headline,
     /// The direction or order must hold.
     Trend,
@@ -30,7 +30,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The numbers; none of a text.
+    /// Returns the numbers, or none of a text.
     pub fn numbers(&self) -> &[f64] {
         match self {
             Self::Number(number) => std::slice::from_ref(number),
@@ -50,7 +50,7 @@ pub struct Claim {
     pub place: String,
     /// The quantity, in words.
     pub what: String,
-    /// What the paper says.
+    /// The paper's value.
     pub value: Value,
     /// The unit of the numbers.
     pub unit: String,
@@ -63,7 +63,7 @@ struct File {
     claim: Vec<Claim>,
 }
 
-/// All claims of all papers, in the order of the file.
+/// Returns all claims of all papers, in the order of the file.
 pub fn claims() -> &'static [Claim] {
     static CLAIMS: LazyLock<Vec<Claim>> = LazyLock::new(|| {
         toml::from_str::<File>(include_str!("../papers/claims.toml"))
@@ -86,12 +86,12 @@ impl fmt::Display for Value {
     }
 }
 
-/// A number as the paper has it.
+/// Formats a number as in the paper.
 fn printed(value: f64) -> String {
     if value.abs() >= 1e4 { readable(value) } else { value.to_string() }
 }
 
-/// A number with as many digits as one wants to read.
+/// Formats a number with a readable number of digits.
 pub fn readable(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1e4 {

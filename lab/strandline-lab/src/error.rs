@@ -1,20 +1,20 @@
-//! What may fail in the laboratory.
+//! Errors of the laboratory.
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was asked for does not exist.
+    /// Something that was requested does not exist.
     #[error("{0}")]
     Usage(String),
-    /// The library refused.
+    /// The library returned an error.
     #[error(transparent)]
     Library(#[from] strandline_core::Error),
-    /// The system refused.
+    /// The operating system returned an error.
     #[error("cannot {what}: {error}")]
     Io {
         /// What was attempted, as a verb and its object.
         what: String,
-        /// What the operating system answered.
+        /// The operating system's error.
         error: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What a run found about a claim: the numbers, the verdict, and what led to it.
+//! Findings: the measured numbers of a claim, its verdict, and the reasons.
 
 use crate::claim::{Claim, readable};
 use crate::reading::Reading;
@@ -8,14 +8,14 @@ use crate::verdict::{self, Baseline, Verdict};
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
 pub enum Measured {
-    /// Numbers, as the claim lists them; `None` where one was not measured.
+    /// Numbers in the claim's order; `None` for numbers that were not measured.
     Numbers(Vec<Option<f64>>),
-    /// Numbers by what they are, where they are more than the claim's.
+    /// Numbers with names, if there are more than in the claim.
     Named(Vec<(String, Option<f64>)>),
 }
 
 impl Measured {
-    /// The numbers in a line, without their names.
+    /// Returns the numbers in one line, without their names.
     pub fn in_short(&self) -> String {
         let number = |number: Option<f64>| number.map_or("–".into(), readable);
         let texts: Vec<String> = match self {
@@ -35,14 +35,14 @@ pub struct Order {
     pub holds: Option<bool>,
 }
 
-/// The same numbers under another setting: shown beside the claim's.
+/// The same numbers under another setting, shown beside the claim's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Beside {
     /// The setting that differs from that of the claim.
     pub setting: String,
     /// The numbers, as in [`Finding::measured`].
     pub measured: Measured,
-    /// What the verdict would be with these numbers, where numbers decide it.
+    /// The verdict that these numbers would give, if numbers decide the verdict.
     pub verdict: Option<Verdict>,
 }
 
@@ -58,14 +58,14 @@ pub struct At {
 /// Another setting of a paper's machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// One key with another value, as somebody asked for.
+    /// One key with another value, as requested by the user.
     Key {
         /// The key of the machine's description.
         key: String,
         /// Its value.
         value: String,
     },
-    /// Keys with other values, as somebody asked for (`key=value`).
+    /// Several keys with other values (`key=value`), as requested by the user.
     Keys(Vec<String>),
     /// A reading of the paper's text.
     Reading(&'static Reading),
@@ -87,7 +87,7 @@ impl Setting {
         figures.is_none_or(|figures| figures.iter().any(|id| id == figure))
     }
 
-    /// The reading, if it is one.
+    /// Returns the reading, if it is one.
     pub fn reading(&self) -> Option<&'static Reading> {
         match self {
             Self::Reading(reading) => Some(reading),
@@ -107,21 +107,21 @@ impl std::fmt::Display for Setting {
 pub struct Finding {
     /// What was measured.
     pub measured: Measured,
-    /// Whether the claim holds by that.
+    /// Whether the claim holds according to the measurement.
     pub verdict: Verdict,
     /// Whether it was measured natively while other programs ran.
     pub noisy: bool,
     /// The orders that a trend states, each with whether it holds.
     pub orders: Vec<Order>,
-    /// The same numbers under other settings, which are shown and not judged.
+    /// The same numbers under other settings, for display only.
     pub beside: Vec<Beside>,
     /// The findings with other settings of the paper's machine, in the order in which they were run.
     pub interval: Vec<At>,
-    /// The seeds with each of which the orders hold or not, where a trend's numbers are simulated.
+    /// The seeds that a trend's simulated numbers were judged with: an order must hold with each.
     pub seeds: Vec<u64>,
     /// How it was measured and judged.
     pub method: String,
-    /// What else is known: reasons, limits.
+    /// Other notes: reasons, limits.
     pub notes: Vec<String>,
 }
 
@@ -140,7 +140,7 @@ impl Finding {
         }
     }
 
-    /// A headline, against the claim's numbers.
+    /// Judges a headline by the claim's numbers.
     pub fn headline(
         claim: &Claim,
         measured: Vec<Option<f64>>,
@@ -151,7 +151,7 @@ impl Finding {
         Self::new(Measured::Numbers(measured), verdict, method)
     }
 
-    /// A headline whose numbers have a baseline each.
+    /// Judges a headline whose numbers have a baseline each.
     pub fn mixed_headline(
         claim: &Claim,
         measured: Vec<Option<f64>>,
@@ -162,13 +162,13 @@ impl Finding {
         Self::new(Measured::Numbers(measured), verdict, method)
     }
 
-    /// An exact claim, against the claim's numbers.
+    /// Judges an exact claim by the claim's numbers.
     pub fn exact(claim: &Claim, measured: Vec<Option<f64>>, method: impl Into<String>) -> Self {
         let verdict = verdict::exact(&measured, claim.value.numbers());
         Self::new(Measured::Numbers(measured), verdict, method)
     }
 
-    /// A trend: its orders decide, its numbers are shown.
+    /// Judges a trend by its orders; the numbers are only shown.
     pub fn trend(
         measured: Vec<(String, Option<f64>)>,
         orders: Vec<Order>,
@@ -178,7 +178,7 @@ impl Finding {
         Self { orders, ..Self::new(Measured::Named(measured), verdict, method) }
     }
 
-    /// Judged by what was found with each of several seeds too: an order holds if it does with each. The numbers stay.
+    /// Judges the orders also by the findings with several seeds: an order must hold with each seed. The numbers stay.
     #[must_use]
     pub fn in_seeds(mut self, found: &[(u64, Self)]) -> Self {
         for (at, order) in self.orders.iter_mut().enumerate() {
@@ -194,12 +194,12 @@ impl Finding {
         self
     }
 
-    /// A claim that was not run.
+    /// Returns the finding of a claim that was not run.
     pub fn not_run(why: impl Into<String>) -> Self {
         Self::new(Measured::Numbers(Vec::new()), Verdict::NotRun, why)
     }
 
-    /// What was found in a few words: how many of a trend's orders are true, the numbers of other claims.
+    /// Returns the finding in a few words: how many of a trend's orders are true, or the numbers of other claims.
     pub fn in_short(&self) -> String {
         match &self.measured {
             Measured::Named(_) if !self.orders.is_empty() => {
@@ -213,25 +213,25 @@ impl Finding {
         }
     }
 
-    /// The verdict, and whether other programs ran meanwhile.
+    /// Returns the verdict, and whether other programs ran meanwhile.
     pub fn verdict_in_short(&self) -> String {
         let noisy = if self.noisy && self.verdict != Verdict::Noisy { ", noisy" } else { "" };
         format!("{}{noisy}", self.verdict.name())
     }
 
-    /// Whether the claim is contradicted by what no other program has disturbed.
+    /// Returns whether the claim is contradicted by a measurement that no other program disturbed.
     pub fn is_contradicted(&self) -> bool {
         self.verdict == Verdict::Contradicts && !self.noisy
     }
 
-    /// With a note.
+    /// Adds a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// A claim that the paper's own numbers exclude, for this reason, whatever was found.
+    /// Marks the claim as excluded by the paper's own numbers, for this reason, whatever was measured.
     #[must_use]
     pub fn inconsistent(mut self, because: impl Into<String>) -> Self {
         if self.verdict != Verdict::NotRun {
@@ -247,7 +247,7 @@ impl Finding {
         self
     }
 
-    /// Measured natively while other programs took so many processors.
+    /// Notes that other programs used so many processors during a native measurement.
     #[must_use]
     pub fn beside_others(mut self, others: f64) -> Self {
         self.noisy = true;
@@ -258,7 +258,7 @@ impl Finding {
         ))
     }
 
-    /// Decided by the spread of the repetitions, by these verdicts of other draws of them.
+    /// Makes the verdict noisy if it depends on the spread of the repetitions; `draws` are the verdicts of other draws of them.
     #[must_use]
     pub fn decided_by_noise(mut self, draws: &[Verdict]) -> Self {
         let (setting, measured) = ("by the medians".into(), self.measured.clone());
@@ -275,7 +275,7 @@ impl Finding {
         ))
     }
 
-    /// A claim whose place was not run, for this reason: what was found elsewhere stands beside.
+    /// Marks the claim as not judged because its place was not run, for this reason; results from elsewhere stay beside it.
     #[must_use]
     pub fn elsewhere(mut self, why: impl Into<String>) -> Self {
         if self.verdict != Verdict::NotRun {
@@ -289,7 +289,7 @@ impl Finding {
         self
     }
 
-    /// A claim by which a parameter was chosen.
+    /// Marks the claim as one by which a parameter was chosen.
     #[must_use]
     pub fn calibrated(mut self) -> Self {
         if self.verdict != Verdict::NotRun {
@@ -298,7 +298,7 @@ impl Finding {
         self
     }
 
-    /// For which values of each parameter that somebody varied the claim holds.
+    /// Returns, for each varied parameter, the values for which the claim holds.
     pub fn holds_for(&self) -> Vec<(&str, Vec<&str>)> {
         let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
         for At { setting, finding } in &self.interval {
@@ -314,14 +314,13 @@ impl Finding {
         keys
     }
 
-    /// What was found with each reading of the paper's text, with the reading's letter.
+    /// Returns the findings under each reading of the paper's text, with the reading's letter.
     pub fn with_readings(&self) -> impl Iterator<Item = (char, &'static Reading, &Self)> {
         let with = self.interval.iter().filter_map(|at| Some((at.setting.reading()?, &at.finding)));
         ('a'..='z').zip(with).map(|(letter, (reading, finding))| (letter, reading, finding))
     }
 
-    /// Judged with readings of the paper's text too: a claim that does not hold by default, and with one of them does, holds within the
-    /// text.
+    /// Also judges the claim under readings of the paper's text: if it does not hold by default but does under one of them, it holds within the text.
     pub(crate) fn within_text(&mut self) {
         let is_open = matches!(self.verdict, Verdict::Short | Verdict::Contradicts);
         if is_open && self.with_readings().any(|(_, _, finding)| finding.verdict == Verdict::Holds) {
@@ -329,8 +328,8 @@ impl Finding {
         }
     }
 
-    /// What [`Finding::in_short`] says, from the least to the most over the default and all readings of the paper's text: each number,
-    /// or how many of a trend's orders are true. `None` if there are no readings, or they make no difference.
+    /// Returns the text of [`Finding::in_short`] as a range, from the least to the greatest over the default and all readings of the paper's text: of
+    /// each number, or of how many of a trend's orders are true. Returns `None` if there are no readings, or if they make no difference.
     pub fn range(&self) -> Option<String> {
         let all = || [self].into_iter().chain(self.with_readings().map(|(_, _, finding)| finding));
         let of = |number: &dyn Fn(&Self) -> Option<f64>| {
@@ -360,7 +359,7 @@ impl Finding {
         (text != self.in_short()).then_some(text)
     }
 
-    /// With numbers of another setting, if there are any.
+    /// Adds the numbers of another setting, if there are any.
     #[must_use]
     pub fn beside(
         mut self,

@@ -1,8 +1,8 @@
-//! Work that is done in parts, by one process after another or by several machines: what is to be done as a plan, a file beside it with
-//! what was found, and how the files of several machines are put together.
+//! Work that is done in parts, by several processes in turn or by several machines: a plan of the work, a file of results beside it, and how the
+//! files of several machines are merged.
 //!
-//! Each machine has a folder of its own with the same plan. What it has found is a file of JSON objects, a line each. Lines are only ever
-//! added to it, until they are put in order, so that work which was ended goes on where it was.
+//! Each machine has a folder of its own with the same plan. Its results are a file of JSON objects, one per line. Lines are only appended until the
+//! file is put in order, so that interrupted work can continue.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde_json::Value;
 use strandline_core::memory::SharedFile;
 
-/// A part of the work: of `of` parts the one of this number, from 1.
+/// A part of the work: part `number` of `of`, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     number: usize,
@@ -20,8 +20,8 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Whether it has the piece of work with this index. Pieces are dealt in rounds, since neighbours take about as long. Each round
-    /// begins with another shard, since lists of work have periods.
+    /// Returns whether the shard has the piece of work with this index. Pieces are dealt in rounds, since adjacent pieces take about the same time.
+    /// Each round begins with another shard, since lists of work have periods.
     pub fn has(&self, index: usize) -> bool {
         (index + index / self.of) % self.of == self.number - 1
     }
@@ -30,7 +30,7 @@ impl Shard {
 impl FromStr for Shard {
     type Err = String;
 
-    /// `2/16`.
+    /// Parses `2/16`.
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('/').and_then(|(number, of)| {
             Some(Self { number: number.trim().parse().ok()?, of: of.trim().parse().ok()? })
@@ -42,7 +42,7 @@ impl FromStr for Shard {
     }
 }
 
-/// The file with what was found, open for this process alone.
+/// The file of results, opened by this process alone.
 pub struct Ledger {
     path: PathBuf,
     file: SharedFile,
@@ -50,10 +50,10 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens or makes it.
+    /// Opens or creates the file.
     ///
     /// # Errors
-    /// The file cannot be read or made, or another process has it.
+    /// Returns an error if the file cannot be read or created, or if another process has it open.
     pub fn open(path: &Path) -> io::Result<Self> {
         let file = locked(path)?;
         let text = std::fs::read_to_string(path)?;
@@ -62,26 +62,26 @@ impl Ledger {
         Ok(Self { path: path.to_owned(), file, lines: parsed(whole) })
     }
 
-    /// Its lines.
+    /// Returns its lines.
     pub fn lines(&self) -> &[Value] {
         &self.lines
     }
 
-    /// Adds a line.
+    /// Appends a line.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn add(&mut self, line: Value) -> io::Result<()> {
         (&*self.file).write_all(format!("{line}\n").as_bytes())?;
         self.lines.push(line);
         Ok(())
     }
 
-    /// Puts the lines of so many pieces of work into their order, each once, and all others behind: so the file does not depend on what was done
-    /// first, nor by whom. It is replaced as a whole. `is_of`: whether a line is of the piece of this index.
+    /// Puts the lines of this many pieces of work in order, each once, followed by all other lines. The file then does not depend on who did what
+    /// first. It is replaced atomically. `is_of` returns whether a line belongs to the piece with this index.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn arrange(&mut self, pieces: usize, is_of: impl Fn(usize, &Value) -> bool) -> io::Result<()> {
         let mut of_pieces: Vec<Option<usize>> = vec![None; pieces];
         let mut is_taken = vec![false; self.lines.len()];
@@ -113,10 +113,10 @@ impl Ledger {
     }
 }
 
-/// The lines of a file that somebody may be writing still; none if there is no such file.
+/// Returns the lines of a file that another process may still be writing; none if there is no such file.
 ///
 /// # Errors
-/// It cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn read(path: &Path) -> Result<Vec<Value>, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(parsed(whole(&text))),
@@ -125,19 +125,19 @@ pub fn read(path: &Path) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Opens the file to add to it, for this process alone.
+/// Opens the file for appending, for this process alone.
 fn locked(path: &Path) -> io::Result<SharedFile> {
     let file = SharedFile::from(File::options().read(true).append(true).create(true).open(path)?);
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::Error::other(
             "another process is writing to it: wait for that one, or choose another folder (--out); each shard needs one of its own",
         )),
-        // Some network file systems have no locks.
+        // Some network file systems do not support locks.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
     }
 }
 
-/// Without what a program that was killed has left of a line.
+/// Returns the text without an incomplete last line, which a killed program may have left.
 fn whole(text: &str) -> &str {
     &text[..text.rfind('\n').map_or(0, |end| end + 1)]
 }
@@ -146,17 +146,17 @@ fn parsed(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Says what could not be done to a file.
+/// Returns a function that describes what could not be done to a file.
 pub fn failed(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String + use<> {
     let text = format!("cannot {what} {}", path.display());
     move |error| format!("{text}: {error}")
 }
 
-/// The plan that all these folders have in their files of the name `file`. A plan says by its `schema` which form it has, and by its
-/// `program` which build made it.
+/// Returns the plan that all these folders have in their files named `file`. A plan names the version of its format as `schema`, and the build that
+/// made it as `program`.
 ///
 /// # Errors
-/// A folder has none, or another one, or it has another form than `schema`.
+/// Returns an error if a folder has no plan, another one, or one with another format than `schema`.
 pub fn common_plan(folders: &[PathBuf], file: &str, schema: u32) -> Result<Value, String> {
     let mut first: Option<(&PathBuf, Value)> = None;
     for folder in folders {
@@ -199,7 +199,7 @@ mod tests {
         let [first, second] = ["1/2", "2/2"].map(|text| shard(text).unwrap());
         assert!((0..9).all(|index| first.has(index) != second.has(index)));
         assert!((0..9).all(|index| shard("1/1").unwrap().has(index)));
-        // Each has as many of the even pieces as of the odd ones.
+        // Each shard has as many even pieces as odd ones.
         let of_first: Vec<_> = (0..8).filter(|&index| first.has(index)).collect();
         assert_eq!(of_first, [0, 3, 4, 7]);
         for text in ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b"] {

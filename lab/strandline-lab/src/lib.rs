@@ -1,28 +1,26 @@
-//! The laboratory: the figures and tables of the persistent-memory papers, measured again, and their claims,
-//! judged by what was measured.
+//! The laboratory measures the figures and tables of the persistent-memory papers again, and judges the papers' claims by the measurements.
 //!
-//! A [`Paper`] is a list of figures (how each is measured and drawn) and of claims (how each is judged). What
-//! figures measure are [`Measurements`], series of numbers by name; claims are functions of these. The
-//! papers' numbers are the data file `papers/claims.toml`. No constant is tuned so that a figure comes out,
-//! and no verdict is typed. `docs/laboratory.md` explains how to add a paper.
+//! A [`Paper`] is a list of figures, each with how it is measured and drawn, and of claims, each with how it is judged. Figures yield
+//! [`Measurements`], named series of numbers, and claims are functions of these. The papers' numbers are in the data file `papers/claims.toml`. No
+//! constant is tuned to make a figure match, and no verdict is written by a person. `docs/laboratory.md` explains how to add a paper.
 //!
 //! # The parts
 //!
-//! Each uses only those above it, and no paper uses another; `tests/directions.rs` tests that.
+//! Each part uses only those above it, and no paper uses another; `tests/directions.rs` tests that.
 //!
 //! | files and folders | what is in them |
 //! |---|---|
 //! | `error` | why a run failed |
 //! | `claim`, `verdict`, `venue` | the papers' claims as data, the rules that judge them, and where they are judged |
 //! | `measurements`, `panel`, `finding` | what was measured, what is drawn from it, and what was found about a claim |
-//! | `machine`, `noise` | the machine at hand, and what keeps its noise from deciding verdicts |
-//! | `memo` | runs that were made already |
-//! | `session`, `settings` | a run under way, and its options |
+//! | `machine`, `noise` | the machine at hand, and how its noise is kept from deciding verdicts |
+//! | `memo` | the results of earlier runs |
+//! | `session`, `settings` | a run in progress, and its options |
 //! | `paper` | a paper: figures, each with functions that measure and draw it, and claims, each with one that judges it |
 //! | `reading` | what the papers' texts leave open |
 //! | `reproduce` | measures a paper's figures and judges its claims |
 //! | `results`, `report` | `results.json` and the pages |
-//! | `ledger` | work in parts, by several machines: plans, and files with what was found |
+//! | `ledger` | work divided among several machines: plans, and files of results |
 //! | `sweep` | sweeps over the parameters of any machine |
 //! | `cells` | software schemes at the points of a figure, natively and simulated |
 //! | `blurred`, `loose_ordering`, `deferred_commit`, `atom`, `wrap`, `compare` | a paper each; the last compares all schemes |

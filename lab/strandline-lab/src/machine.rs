@@ -1,13 +1,13 @@
-//! The machine that a run was made on, and the code that made it.
+//! The machine on which a run was made, and the version of the code.
 
 use std::process::Command;
 
 use strandline_core::memory::WriteBackInstruction;
 
-/// What the system says about itself; unknown parts are empty.
+/// The system's description of itself; unknown parts are empty.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Machine {
-    /// The processor's name, as `/proc/cpuinfo` has it.
+    /// The processor's name in `/proc/cpuinfo`.
     pub processor: String,
     /// Processors that threads can run on.
     pub cores: usize,
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine at hand.
+    /// Describes this machine.
     pub fn here() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| -> String {
@@ -60,7 +60,7 @@ impl Machine {
     }
 }
 
-/// The commit that the sources are at, with "-dirty" if they were changed since; `None` outside a checkout.
+/// Returns the commit of the sources, with "-dirty" if they have been changed since; `None` outside a checkout.
 pub fn commit() -> Option<String> {
     let output = Command::new("git")
         .args(["-C", env!("CARGO_MANIFEST_DIR"), "describe", "--always", "--dirty", "--abbrev=40"])
@@ -71,7 +71,7 @@ pub fn commit() -> Option<String> {
     (output.status.success() && !text.trim().is_empty()).then(|| text.trim().into())
 }
 
-/// The time of day, as the system prints it (UTC).
+/// Returns the time of day as the system prints it (UTC).
 pub fn now() -> String {
     let output = Command::new("date").args(["-u", "+%Y-%m-%d %H:%M UTC"]).output();
     output.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default().trim().into()

@@ -1,23 +1,23 @@
-//! What a run measured: series of numbers, which figures draw and claims are judged by.
+//! The measurements of a run: series of numbers, from which figures are drawn and by which claims are judged.
 
-/// The median of repetitions, and between which values the middle half of them lies.
+/// The median of repetitions, and the range of their middle half.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
-    /// A quarter of the repetitions lie below.
+    /// A quarter of the repetitions are below.
     pub low: f64,
     /// The median of the repetitions.
     pub median: f64,
-    /// A quarter of the repetitions lie above.
+    /// A quarter of the repetitions are above.
     pub high: f64,
 }
 
 impl Spread {
-    /// The spread of these repetitions; `None` of none.
+    /// Returns the spread of these repetitions; `None` if there are none.
     pub fn of(repetitions: &[f64]) -> Option<Self> {
         let mut sorted = repetitions.to_vec();
         sorted.sort_by(f64::total_cmp);
         let last = sorted.len().checked_sub(1)?;
-        // Between neighbours the value is interpolated.
+        // Values between neighbours are interpolated.
         let at = |share: f64| {
             let place = share * last as f64;
             let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -26,7 +26,7 @@ impl Spread {
         Some(Self { low: at(0.25), median: at(0.5), high: at(0.75) })
     }
 
-    /// The median of these repetitions, with the lowest and the highest in place of the quarters; `None` of none.
+    /// Returns the median of these repetitions, and their lowest and highest in place of the quarters; `None` if there are none.
     pub fn whole(repetitions: &[f64]) -> Option<Self> {
         let ends = repetitions.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &value| {
             (low.min(value), high.max(value))
@@ -34,19 +34,19 @@ impl Spread {
         Some(Self { low: ends.0, high: ends.1, ..Self::of(repetitions)? })
     }
 
-    /// One value, known without repetition.
+    /// Returns the spread of a single exact value.
     pub fn exactly(value: f64) -> Self {
         Self { low: value, median: value, high: value }
     }
 
-    /// All of it by a positive factor.
+    /// Multiplies all values by a positive factor.
     #[must_use]
     pub fn scaled(self, by: f64) -> Self {
         Self { low: self.low * by, median: self.median * by, high: self.high * by }
     }
 }
 
-/// What a series is of.
+/// What a series describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     /// The id of the figure that the series belongs to.
@@ -74,21 +74,21 @@ struct Point {
     x: String,
     #[serde(flatten)]
     spread: Spread,
-    /// What the spread is of, where it can be drawn again.
+    /// The repetitions of each point, if they can be redrawn.
     #[serde(skip)]
     repetitions: Vec<f64>,
-    /// Simulated values, one for each seed, in order.
+    /// The simulated values of each point, one for each seed, in order.
     #[serde(skip)]
     of_seeds: Vec<f64>,
 }
 
 impl Series {
-    /// The parameter's values, in the order in which they were measured.
+    /// Returns the parameter's values, in the order in which they were measured.
     pub fn xs(&self) -> impl Iterator<Item = &str> {
         self.points.iter().map(|point| point.x.as_str())
     }
 
-    /// What it is of.
+    /// Returns what the series describes.
     pub fn key(&self) -> Key<'_> {
         Key { figure: &self.figure, setting: &self.setting, system: &self.system, quantity: &self.quantity }
     }
@@ -110,7 +110,7 @@ impl Measurements {
         });
     }
 
-    /// Adds a point to a series: what a simulation found with each of several seeds.
+    /// Adds a point to a series: a simulation's results with each of several seeds.
     pub fn add_seeds(&mut self, key: Key, x: &str, values: &[f64]) {
         if let Some(spread) = Spread::of(values) {
             let point = Point { x: x.into(), spread, repetitions: Vec::new(), of_seeds: values.to_vec() };
@@ -135,7 +135,7 @@ impl Measurements {
         (0..seeds).map(of).collect()
     }
 
-    /// Adds repetitions to those of a point, which is a new one if it has none yet.
+    /// Adds repetitions to a point, which is created if necessary.
     pub fn add_repetitions(&mut self, key: Key, x: &str, values: &[f64]) {
         let points = &mut self.series(key).points;
         let mut repetitions = match points.iter().position(|point| point.x == x) {
@@ -148,7 +148,7 @@ impl Measurements {
         }
     }
 
-    /// The series of a key.
+    /// Returns the series of a key, created if necessary.
     fn series(&mut self, key: Key) -> &mut Series {
         let index = self.0.iter().position(|series| series.key() == key).unwrap_or_else(|| {
             self.0.push(Series {
@@ -163,8 +163,8 @@ impl Measurements {
         &mut self.0[index]
     }
 
-    /// What might have been measured as well: as many repetitions of each point, drawn from its own. All points have the same
-    /// turns, since what is measured in turn has the same noise.
+    /// Returns alternative measurements: for each point as many repetitions, drawn with replacement from its own. All points draw the same turns,
+    /// since measurements of one turn share the same noise.
     pub(crate) fn redrawn(&self, random: &mut fastrand::Rng) -> Self {
         let points = || self.0.iter().flat_map(|series| &series.points);
         let most = points().map(|point| point.repetitions.len()).max().unwrap_or(0);
@@ -181,35 +181,35 @@ impl Measurements {
         drawn
     }
 
-    /// The spread at `x`.
+    /// Returns the spread at `x`.
     pub fn spread(&self, key: Key, x: &str) -> Option<Spread> {
         let series = self.0.iter().find(|series| series.key() == key)?;
         series.points.iter().find(|point| point.x == x).map(|point| point.spread)
     }
 
-    /// The median at `x`.
+    /// Returns the median at `x`.
     pub fn median(&self, key: Key, x: &str) -> Option<f64> {
         self.spread(key, x).map(|spread| spread.median)
     }
 
-    /// The settings of a figure, in the order in which they were measured.
+    /// Returns the settings of a figure, in the order in which they were measured.
     pub fn settings(&self, figure: &str) -> Vec<&str> {
         unique(self.of(figure).map(|series| series.setting.as_str()))
     }
 
-    /// The values of a figure's parameter, in the order in which they were measured.
+    /// Returns the values of a figure's parameter, in the order in which they were measured.
     pub fn xs(&self, figure: &str) -> Vec<&str> {
         unique(self.of(figure).flat_map(|series| series.points.iter().map(|point| point.x.as_str())))
     }
 
-    /// All but a figure's series.
+    /// Returns the measurements without the series of these figures.
     #[must_use]
     pub(crate) fn without(mut self, figures: &[&str]) -> Self {
         self.0.retain(|series| !figures.contains(&series.figure.as_str()));
         self
     }
 
-    /// A figure's series.
+    /// Returns a figure's series.
     pub fn of<'a>(&'a self, figure: &str) -> impl Iterator<Item = &'a Series> {
         self.0.iter().filter(move |series| series.figure == figure)
     }

@@ -1,4 +1,4 @@
-//! The numbers of deterministic runs that were made already: figures, and readings of a paper's text, have many in common.
+//! The numbers of deterministic runs that were made already: figures, and readings of a paper's text, share many runs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use crate::error::Error;
 pub(crate) struct Memo(Arc<Mutex<HashMap<String, Vec<f64>>>>);
 
 impl Memo {
-    /// Returns the numbers of the run that `key` names, which `run` makes if it was not made before.
+    /// Returns the numbers of the run that `key` names. Calls `run` if the run was not made before.
     ///
     /// # Errors
-    /// Those of `run`; nothing is kept then.
+    /// Returns the errors of `run`; nothing is kept then.
     pub fn get(&self, key: String, run: impl FnOnce() -> Result<Vec<f64>, Error>) -> Result<Vec<f64>, Error> {
-        // Not locked during a run: others run beside it.
+        // The lock is not held during a run, since other runs happen in parallel.
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(numbers) = known().get(&key) {
             return Ok(numbers.clone());

@@ -1,5 +1,5 @@
-//! What keeps noise from deciding native verdicts: whether other programs ran meanwhile, and whether a verdict would be the same
-//! if other repetitions had been drawn.
+//! Keeps noise from deciding native verdicts: detects whether other programs ran meanwhile, and whether a verdict would change if other repetitions
+//! were drawn.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,16 @@ use crate::error::Error;
 use crate::measurements::Measurements;
 use crate::verdict::Verdict;
 
-/// Processors that other programs may take, on average, on a machine that is not loaded: what an idle system's services need is
-/// a fraction of that.
+/// How many processors other programs may use, on average, without the machine counting as loaded; an idle system's services need a fraction of that.
 const OTHERS: f64 = 0.1;
-/// How often repetitions are drawn again.
+/// How often repetitions are redrawn.
 const DRAWS: usize = 100;
-/// The share of the draws that must come to the same verdict.
+/// The share of the draws that must give the same verdict.
 const AGREEING: f64 = 0.9;
-/// How often a figure is measured at most.
+/// How often a figure is measured, at most.
 pub const ROUNDS: u64 = 3;
 
-/// A watch on what other programs do.
+/// Watches how much processor time other programs use.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch {
     since: Instant,
@@ -29,13 +28,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins.
+    /// Starts the watch.
     pub fn begin() -> Self {
         Self { since: Instant::now(), of_all: processor_time_of_all(), own: own_processor_time() }
     }
 
-    /// How many processors other programs, and other guests of a virtual machine's host, have taken since, on average; `None`
-    /// where the system does not say.
+    /// Returns how many processors other programs, and other guests of a virtual machine's host, have used on average since the start; `None` if the
+    /// system does not report it.
     pub fn others(&self) -> Option<f64> {
         let of_all = processor_time_of_all()?.checked_sub(self.of_all?)?;
         let own = own_processor_time().saturating_sub(self.own);
@@ -43,12 +42,12 @@ impl Watch {
     }
 }
 
-/// Whether so many processors of other programs make a machine a loaded one.
+/// Returns whether a machine counts as loaded if other programs use so many processors.
 pub fn is_loaded(others: f64) -> bool {
     others > OTHERS
 }
 
-/// Processor time that this program has taken.
+/// Returns the processor time that this program has used.
 pub fn own_processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -58,20 +57,20 @@ fn processor_time_of_all() -> Option<Duration> {
     busy(&std::fs::read_to_string("/proc/stat").ok()?, clock_ticks_per_second())
 }
 
-/// The time in which processors were not idle, by what `/proc/stat` says.
+/// Returns the time in which processors were not idle, according to `/proc/stat`.
 fn busy(stat: &str, ticks_per_second: u64) -> Option<Duration> {
     let numbers = stat.lines().next()?.strip_prefix("cpu ")?;
     let numbers: Vec<u64> = numbers.split_whitespace().map_while(|number| number.parse().ok()).collect();
-    // user, nice, system, idle, iowait, irq, softirq, steal; what follows is part of the first two.
+    // user, nice, system, idle, iowait, irq, softirq, steal; the fields after them are included in the first two.
     let [user, nice, system, _, _, irq, softirq, steal, ..] = numbers[..] else { return None };
     let ticks = user + nice + system + irq + softirq + steal;
     Some(Duration::from_secs_f64(ticks as f64 / ticks_per_second as f64))
 }
 
-/// The verdicts that other draws of the repetitions would have come to.
+/// Returns the verdicts that other draws of the repetitions would give.
 ///
 /// # Errors
-/// As `judge`.
+/// Returns the errors of `judge`.
 pub fn redrawn(
     all: &Measurements,
     seed: u64,
@@ -81,7 +80,7 @@ pub fn redrawn(
     (0..DRAWS).map(|_| judge(&all.redrawn(&mut random))).collect()
 }
 
-/// Whether the spread of the repetitions decides a verdict: too few of the draws come to the same one.
+/// Returns whether the verdict depends on the spread of the repetitions, because too few of the draws give the same one.
 pub fn decides(verdict: Verdict, draws: &[Verdict]) -> bool {
     let agreeing = draws.iter().filter(|&&drawn| drawn == verdict).count();
     (agreeing as f64) < AGREEING * draws.len() as f64
@@ -107,7 +106,7 @@ mod tests {
         assert_eq!(busy("cpu  1 2 3\n", 100), None);
     }
 
-    /// What draws of these repetitions say about a claim of 1.8.
+    /// Returns whether noise decides a claim of 1.8 with these repetitions.
     fn is_decided_by_noise(repetitions: &[f64]) -> bool {
         let key = Key { figure: "f", setting: "s", system: "a", quantity: "q" };
         let mut all = Measurements::default();
@@ -118,12 +117,12 @@ mod tests {
 
     #[test]
     fn a_margin_below_the_spread_is_noise() {
-        // 1.72 is the least that holds.
+        // 1.72 is the smallest number with which the claim holds.
         assert!(!is_decided_by_noise(&[1.79, 1.8, 1.81]));
         assert!(is_decided_by_noise(&[1.65, 1.75, 1.85]));
-        // The same spread, further away from where the verdict turns.
+        // The spread is the same, but further away from where the verdict changes.
         assert!(!is_decided_by_noise(&[1.35, 1.45, 1.55]));
-        // More repetitions decide what three do not.
+        // More repetitions decide the claim, where three do not.
         assert!(is_decided_by_noise(&[1.7, 1.8, 1.85]));
         assert!(!is_decided_by_noise(&[1.7, 1.8, 1.85, 1.8, 1.79, 1.81, 1.82, 1.8, 1.83]));
     }

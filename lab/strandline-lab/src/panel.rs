@@ -1,4 +1,4 @@
-//! What a figure is drawn from: panels of bars or lines.
+//! Panels of bars or lines, from which a figure is drawn.
 
 use crate::measurements::Spread;
 
@@ -22,9 +22,9 @@ pub struct Panel {
     pub x_label: String,
     /// The name of the quantity on the vertical axis, with its unit.
     pub y_label: String,
-    /// The parameter's values. Numbers of lines are where they belong on an axis; groups of bars, and other names, are evenly spaced.
+    /// The parameter's values. On lines, numbers are placed at their positions on the axis; groups of bars, and other names, are evenly spaced.
     pub x: Vec<String>,
-    /// The measured systems, a curve or a colour of bars each.
+    /// The measured systems, with a curve or a colour of bars each.
     pub curves: Vec<Curve>,
     /// The numbers that the paper states, drawn as marks.
     pub marks: Vec<Mark>,
@@ -35,21 +35,21 @@ pub struct Panel {
 pub struct Curve {
     /// The name of the system that it shows.
     pub name: String,
-    /// Which colour it has: the same in all panels of a paper.
+    /// The number of its colour, which is the same in all panels of a paper.
     pub colour: usize,
     /// A value for each of the panel's x.
     pub values: Vec<Option<Spread>>,
 }
 
-/// A number of the paper, drawn where it belongs.
+/// A number of the paper, drawn at its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// The curve it belongs to; `None` for all.
+    /// The curve to which it belongs; `None` for all.
     pub curve: Option<String>,
-    /// The x it belongs to.
+    /// The x to which it belongs.
     pub x: String,
     /// The number that the paper states.
     pub value: f64,
-    /// The paper's smallest and largest value, where it gives a range.
+    /// The paper's smallest and largest value, if it gives a range.
     pub range: Option<(f64, f64)>,
 }

@@ -1,4 +1,4 @@
-//! What a paper is: its figures, how each is measured and drawn, and its claims, how each is judged.
+//! The description of a paper: its figures, with how each is measured and drawn, and its claims, with how each is judged.
 
 use crate::claim::{Claim, Kind, claims};
 use crate::error::Error;
@@ -21,39 +21,39 @@ pub struct Paper {
     pub title: &'static str,
     /// Authors, venue and year.
     pub citation: &'static str,
-    /// The page about it, from the project's first one.
+    /// The path of the page about it, relative to the project's first page.
     pub page: &'static str,
-    /// What was built, on what, and how that differs from the paper's machine.
+    /// What was built, on which machine, and how that differs from the paper's.
     pub setting: &'static str,
     /// Its figures, in the paper's order.
     pub figures: &'static [FigureSpec],
     /// How its claims are judged: one entry for each claim of the data file.
     pub claims: &'static [ClaimSpec],
-    /// Whether its figures run natively too, and on a simulated machine of one's choice beside.
+    /// Whether its figures also run natively, besides on a simulated machine that can be chosen.
     pub natively: bool,
-    /// The simulated machine that its figures run on, by name, if there is one: the keys of that can be varied.
+    /// The name of the simulated machine on which its figures run, if any. The keys of this machine can be varied.
     pub machine: Option<&'static str>,
 }
 
 impl Paper {
-    /// The paper's claims in the data file.
+    /// Returns the paper's claims in the data file.
     pub fn data(&self) -> impl Iterator<Item = &'static Claim> + use<> {
         let letter = self.letter;
         claims().iter().filter(move |claim| claim.id.starts_with(letter))
     }
 
-    /// The readings of its text beside the one that its machine has by default.
+    /// Returns the readings of its text other than the default of its machine.
     pub fn readings(&self) -> impl Iterator<Item = &'static Reading> + use<> {
         let letter = self.letter;
         readings().iter().filter(move |reading| reading.paper == letter)
     }
 
-    /// The figures that claims are judged by, each with where.
+    /// Returns the figures by which claims are judged, each with its site.
     pub(crate) fn judged(&self) -> Vec<(&'static str, Site)> {
         self.claims.iter().filter_map(|claim| Some((claim.figure?, claim.venue.site))).collect()
     }
 
-    /// Why no machine can be chosen for it, and what to do.
+    /// Returns the reason why no machine can be chosen for it, and what to do instead.
     pub fn no_choice_of_machine(&self) -> String {
         let own = match self.machine {
             Some(own) => format!(
@@ -65,7 +65,7 @@ impl Paper {
         format!("--machine cannot be used with {}: {own}", self.name)
     }
 
-    /// How the claim of this id is judged.
+    /// Returns how the claim with this id is judged.
     pub fn claim(&self, id: &str) -> Option<&'static ClaimSpec> {
         self.claims.iter().find(|claim| claim.id == id)
     }
@@ -82,11 +82,11 @@ pub struct FigureSpec {
     pub title: &'static str,
     /// How it is measured here.
     pub method: &'static str,
-    /// Measurements that [`FigureSpec::run`] makes, for showing progress.
+    /// Returns how many measurements [`FigureSpec::run`] makes, to show progress.
     pub steps: fn(&Session) -> u64,
     /// Measures the figure, and adds its series.
     pub run: fn(&Session, &mut Measurements) -> Result<(), Error>,
-    /// Draws it from what was measured.
+    /// Draws it from the measurements.
     pub draw: fn(&Measurements) -> Vec<Panel>,
 }
 
@@ -95,25 +95,25 @@ pub struct FigureSpec {
 pub struct ClaimSpec {
     /// The claim's id in `papers/claims.toml`.
     pub id: &'static str,
-    /// The figure it stands beside, which has to be measured for it; `None` for claims about the code.
+    /// The figure that the claim needs; `None` for claims about the code.
     pub figure: Option<&'static str>,
     /// Where it is judged.
     pub venue: Venue,
-    /// Whether a run decides the verdict, or something that cannot come out otherwise.
+    /// Whether the verdict depends on a run, or cannot come out otherwise.
     pub basis: Basis,
-    /// Judges the claim by what was measured.
+    /// Judges the claim by the measurements.
     pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,
 }
 
 impl ClaimSpec {
-    /// A claim whose verdict is evidence of something else than what was measured.
+    /// Sets the basis of a claim that a run does not decide.
     #[must_use]
     pub const fn by(mut self, basis: Basis) -> Self {
         self.basis = basis;
         self
     }
 
-    /// Returns whether the claim is judged with [`SEEDS`](crate::verdict::SEEDS) seeds: it compares numbers of a simulation.
+    /// Returns whether the claim is judged with [`SEEDS`](crate::verdict::SEEDS) seeds, because it compares numbers of a simulation.
     pub(crate) fn is_seeded(&self, claim: &Claim) -> bool {
         claim.kind == Kind::Trend && self.basis == Basis::Measured && self.venue.site == Site::Simulated
     }

@@ -1,4 +1,4 @@
-//! The list of papers: only here are the modules of papers named.
+//! The list of papers. Only this file names the papers' modules.
 
 use crate::error::Error;
 use crate::paper::Paper;
@@ -14,12 +14,12 @@ pub const PAPERS: &[&Paper] = &[
     &compare::PAPER,
 ];
 
-// Defined here and not in `paper.rs`, which must not know the list.
+// Defined here because `paper.rs` must not know the list.
 impl Paper {
-    /// The paper of this name.
+    /// Returns the paper with this name.
     ///
     /// # Errors
-    /// There is none; the error lists what there is.
+    /// Returns an error that lists the known papers if there is none.
     pub fn named(name: &str) -> Result<&'static Self, Error> {
         PAPERS.iter().copied().find(|paper| paper.name == name).ok_or_else(|| {
             let names: Vec<_> = PAPERS.iter().map(|paper| paper.name).collect();

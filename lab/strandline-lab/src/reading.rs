@@ -1,21 +1,21 @@
-//! What the papers' texts leave open: the project's data file `papers/readings.toml`.
+//! Readings of what the papers' texts leave open, from the project's data file `papers/readings.toml`.
 
 use std::sync::LazyLock;
 
-/// A reading of a paper's text that differs from the one that the paper's machine has by default.
+/// A reading of a paper's text other than the default of the paper's machine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Reading {
     /// The paper's letter.
     pub paper: char,
     /// Keys of the machine's description with their values (`key=value`).
     pub set: Vec<String>,
-    /// The figures that it bears on, by their ids; `None` for all.
+    /// The ids of the figures that it affects; `None` for all.
     #[serde(default, skip_serializing)]
     pub figures: Option<Vec<String>>,
-    /// The section that it follows from.
+    /// The section on which it is based.
     #[serde(rename = "where")]
     pub place: String,
-    /// What the paper says there, or what it does not say.
+    /// The text at that place, or what the paper omits.
     pub says: String,
 }
 
@@ -24,7 +24,7 @@ struct File {
     reading: Vec<Reading>,
 }
 
-/// All readings of all papers, in the order of the file.
+/// Returns all readings of all papers, in the order of the file.
 pub fn readings() -> &'static [Reading] {
     static READINGS: LazyLock<Vec<Reading>> = LazyLock::new(|| {
         toml::from_str::<File>(include_str!("../papers/readings.toml"))
@@ -40,7 +40,7 @@ mod tests {
     use crate::papers::PAPERS;
     use strandline_sim::file;
 
-    /// Each is possible on its paper's machine, and changes it.
+    /// Each reading is possible on its paper's machine, and changes it.
     #[test]
     fn readings_are_other_settings_of_their_papers_machines() {
         for reading in readings() {

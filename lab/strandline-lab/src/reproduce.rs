@@ -1,4 +1,4 @@
-//! Reproducing a paper: its figures are measured, and its claims judged as soon as theirs is.
+//! Reproduces a paper: measures its figures, and judges its claims as soon as their figures are measured.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::settings::{Settings, Simulation};
 use crate::venue::Site;
 use crate::verdict::{Basis, SEEDS, Score, Verdict};
 
-/// The name of the machine that a paper's figures run on.
+/// Returns the name of the machine on which a paper's figures run.
 fn own_machine(paper: &Paper) -> Result<&'static str, Error> {
     paper.machine.ok_or_else(|| {
         Error::Usage(format!("{} has no machine of its own whose keys could be varied", paper.name))
@@ -25,7 +25,7 @@ fn own_machine(paper: &Paper) -> Result<&'static str, Error> {
 }
 
 impl Session {
-    /// Begins a run.
+    /// Starts a run.
     fn begin(paper: &Paper, settings: &Settings, progress: &ProgressBar) -> Result<Self, Error> {
         for id in &settings.claims {
             if paper.claim(id).is_none() {
@@ -75,7 +75,7 @@ impl Session {
         Ok(session)
     }
 
-    /// The other settings of the paper's machine that claims are judged with, if one that is asked for depends on the machine.
+    /// Returns the other settings of the paper's machine with which claims are judged, if a requested claim depends on the machine.
     fn varied(
         &self,
         paper: &Paper,
@@ -108,18 +108,18 @@ impl Session {
             let machine = self.load(own_machine(paper)?, &set)?;
             let overrides = [&self.overrides[..], &set].concat();
             let machine = paper.natively.then_some(machine);
-            // As where a figure is measured again: what stands beside those that claims are judged by is left out.
+            // As when a figure is measured again, measurements by which no claim is judged are left out.
             Ok((setting, Self { overrides, machine, natively: false, round: 1, ..self.clone() }))
         };
         readings.chain(asked).map(with).collect()
     }
 
-    /// Measurements that figures take.
+    /// Returns how many measurements the figures take.
     fn steps(&self, figures: &[&FigureSpec]) -> u64 {
         figures.iter().map(|figure| (figure.steps)(self)).sum()
     }
 
-    /// Measures a figure; how many processors other programs took meanwhile, where the system says so.
+    /// Measures a figure. Returns how many processors other programs used meanwhile, if the system reports it.
     fn measure(
         &self,
         figure: &FigureSpec,
@@ -132,7 +132,7 @@ impl Session {
         Ok(watch.others())
     }
 
-    /// Judges claims by what was measured.
+    /// Judges claims by the measurements.
     fn judge(
         &self,
         claims: &[(&'static Claim, &'static ClaimSpec)],
@@ -152,7 +152,7 @@ impl Session {
         claims.iter().map(one).collect()
     }
 
-    /// Measures a figure and judges its claims, and measures it again while noise decides one of them.
+    /// Measures a figure and judges its claims; repeats the measurement while noise decides one of them.
     fn until_decided(
         &self,
         figure: &FigureSpec,
@@ -173,8 +173,8 @@ impl Session {
         Ok(judged.into_iter().map(|judged| judged.finding(most)).collect())
     }
 
-    /// Judges the orders of trends by several seeds. A claim that does not hold with the first seed cannot come to hold, so only
-    /// the others are run again.
+    /// Judges the orders of trends with several seeds. A claim that does not hold with the first seed cannot hold with all, so only the other claims
+    /// are run again.
     fn in_seeds(
         &self,
         rows: &mut [(&'static Claim, Finding)],
@@ -189,7 +189,7 @@ impl Session {
                 continue;
             }
             let judge = |session: &Self, all: &Measurements| (spec.judge)(claim, session, all);
-            // Beside native measurements each point of a figure is run with all seeds at once.
+            // Besides native measurements, each point of a figure is already run with all seeds.
             let mut found =
                 if self.machine.is_some() { Vec::new() } else { vec![(self.seed, finding.clone())] };
             for (seed, all) in (self.seed..).zip(all.of_seeds()) {
@@ -208,7 +208,7 @@ impl Session {
         Ok(())
     }
 
-    /// What has to be run for a claim, if this session does not run it.
+    /// Returns what has to be run for a claim that this session does not judge.
     fn missing(&self, paper: &Paper, spec: &ClaimSpec) -> Option<String> {
         if !paper.natively {
             return None;
@@ -239,7 +239,7 @@ struct OtherSeed {
 }
 
 impl OtherSeed {
-    /// Those of a session: none where a figure's points are run with several seeds anyway, and where nothing counts.
+    /// Returns the runs with other seeds: none if a figure's points are run with several seeds anyway, or if results do not count.
     fn all(session: &Session, paper: &Paper) -> Vec<Self> {
         if paper.natively || session.effort == Effort::Trial {
             return Vec::new();
@@ -252,8 +252,8 @@ impl OtherSeed {
         (1..SEEDS).map(other).collect()
     }
 
-    /// Judges a claim of the figure that was measured last, and measures that first; the figures before it too if the claim
-    /// is judged by them.
+    /// Judges a claim of the figure that was measured last, after measuring the figure with this seed; earlier figures are measured, too, if the
+    /// claim is judged by them.
     fn judged(
         &mut self,
         judge: impl Fn(&Session, &Measurements) -> Result<Finding, Error>,
@@ -278,18 +278,18 @@ impl OtherSeed {
     }
 }
 
-/// What a run found about one paper.
+/// The results of a run for one paper.
 #[derive(Debug)]
 pub struct Evaluation {
     /// The paper.
     pub paper: &'static Paper,
     /// The figures that were measured.
     pub figures: Vec<&'static FigureSpec>,
-    /// What they are drawn from.
+    /// The measurements from which they are drawn.
     pub measurements: Measurements,
     /// The claims with their findings.
     pub rows: Vec<(&'static Claim, Finding)>,
-    /// How it was measured.
+    /// How thoroughly it was measured.
     pub effort: Effort,
     /// Length and number of the measurements.
     pub pace: Pace,
@@ -299,9 +299,9 @@ pub struct Evaluation {
     pub seconds: f64,
     /// Processor time that it took.
     pub processor_seconds: f64,
-    /// Processor time that each figure took, with what was repeated, in seconds; by its id.
+    /// The processor time of each figure in seconds, including repetitions, by the figure's id.
     pub of_figures: Vec<(&'static str, f64)>,
-    /// Whether this is all that there will be.
+    /// Whether the run is complete.
     pub finished: bool,
 }
 
@@ -311,7 +311,7 @@ impl Evaluation {
         self.paper.claim(&claim.id).map_or(Basis::Measured, |spec| spec.basis)
     }
 
-    /// A claim's verdict in a few words, with its basis if it was not measured.
+    /// Returns a claim's verdict in a few words, with its basis if it was not measured.
     pub fn verdict_in_short(&self, claim: &Claim, finding: &Finding) -> String {
         let verdict = finding.verdict_in_short();
         match self.basis(claim) {
@@ -320,12 +320,12 @@ impl Evaluation {
         }
     }
 
-    /// How its claims fare.
+    /// Returns the score of its claims.
     pub fn score(&self) -> Score {
         Score::of(self.rows.iter().map(|(claim, finding)| (self.basis(claim), finding.verdict)))
     }
 
-    /// How its claims fare with each reading of the paper's text, all with the same; with the reading's letter.
+    /// Returns the score of its claims under each reading of the paper's text, applied to all claims, with the reading's letter.
     pub fn readings(&self) -> Vec<(char, &'static Reading, Score)> {
         let Some((_, varied)) = self.rows.iter().find(|(_, finding)| !finding.interval.is_empty()) else {
             return Vec::new();
@@ -349,12 +349,12 @@ impl Evaluation {
     }
 }
 
-/// A claim, judged by the medians of what was measured and by other draws of its repetitions.
+/// A claim with its verdict by the medians, and by other draws of the repetitions.
 struct Judged {
     claim: &'static Claim,
     spec: &'static ClaimSpec,
     finding: Finding,
-    /// None where time does not decide.
+    /// The verdicts of the draws; empty if time does not affect the claim.
     draws: Vec<Verdict>,
 }
 
@@ -363,8 +363,7 @@ impl Judged {
         noise::decides(self.finding.verdict, &self.draws)
     }
 
-    /// The claim with what was found, and with what disturbed it: other programs took so many processors while its figure was
-    /// measured.
+    /// Returns the claim's finding, including disturbances: `others` is how many processors other programs used while its figure was measured.
     fn finding(self, others: Option<f64>) -> (&'static Claim, Finding) {
         let is_undecided = self.is_undecided();
         let Self { claim, spec, mut finding, draws } = self;
@@ -383,7 +382,7 @@ impl Judged {
 /// Measures a paper's figures and judges its claims.
 ///
 /// # Errors
-/// A claim's id is unknown; a pool cannot be created; a transaction failed.
+/// Returns an error if a claim's id is unknown, if a pool cannot be created, or if a transaction fails.
 pub fn reproduce(
     paper: &'static Paper,
     settings: &Settings,
@@ -392,10 +391,10 @@ pub fn reproduce(
     reproduce_with(paper, settings, progress, |_| Ok::<_, Error>(()))
 }
 
-/// As [`reproduce`]; `so_far` is shown what is known after each figure, of which the claims are judged as soon as it is measured.
+/// Like [`reproduce`], but calls `so_far` with the results after each figure. The figure's claims are judged as soon as it is measured.
 ///
 /// # Errors
-/// As there, and what `so_far` says.
+/// Returns the errors of [`reproduce`] and of `so_far`.
 pub fn reproduce_with<E: From<Error>>(
     paper: &'static Paper,
     settings: &Settings,
@@ -413,14 +412,14 @@ pub fn reproduce_with<E: From<Error>>(
             || paper.claims.iter().any(|claim| chosen(claim.id) && claim.figure == Some(figure.id))
     };
     let figures: Vec<_> = paper.figures.iter().filter(|figure| needed(figure)).collect();
-    // What depends on the machine that is varied, and on nothing else.
+    // Claims that depend only on the varied machine.
     let is_varied = |claim: &ClaimSpec| claim.venue.site == Site::Simulated;
     let again: Vec<_> = figures
         .iter()
         .filter(|figure| paper.claims.iter().any(|c| is_varied(c) && c.figure == Some(figure.id)))
         .copied()
         .collect();
-    // Better to fail before measuring.
+    // Fail before measuring.
     let varied = session.varied(paper, settings, again.is_empty())?;
     progress.set_position(0);
     let again_with = |setting: &Setting| -> Vec<&'static FigureSpec> {
@@ -476,7 +475,7 @@ pub fn reproduce_with<E: From<Error>>(
     for (setting, session) in varied {
         let again = again_with(&setting);
         let ids: Vec<_> = again.iter().map(|figure| figure.id).collect();
-        // What it does not bear on is as it was.
+        // Measurements that the setting does not affect stay as they are.
         let mut measurements = evaluation.measurements.clone().without(&ids);
         for figure in &again {
             session.measure(figure, &format!(", {setting}"), &mut measurements)?;
@@ -513,7 +512,7 @@ mod tests {
 
     const KEY: Key = Key { figure: "f", setting: "s", system: "a", quantity: "q" };
 
-    /// A paper whose one native figure has these repetitions in each round, and whose claim is B2: 1.863.
+    /// A paper with one native figure that has these repetitions in each round, and with claim B2: 1.863.
     macro_rules! paper {
         ($rounds:expr) => {{
             static FIGURES: [FigureSpec; 1] = [FigureSpec {
@@ -579,7 +578,7 @@ mod tests {
 
     #[test]
     fn what_the_spread_decides_is_measured_again() {
-        // 1.777 is the least that holds.
+        // 1.777 is the smallest number with which the claim holds.
         let finding = paper!(&[[1.75, 1.8, 1.82], [1.85, 1.86, 1.87]]);
         assert_eq!(finding.verdict, Verdict::Holds);
         assert_eq!(finding.in_short(), "1.83", "of six repetitions");

@@ -1,4 +1,4 @@
-//! `results.json`: a row per claim, the series of the figures, the machine and the commit.
+//! `results.json`: a row for each claim, the series of the figures, the machine and the commit.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use crate::reproduce::Evaluation;
 use crate::session::Effort;
 use crate::verdict::Score;
 
-/// The form of the object; it rises when a field goes or means something else.
+/// The version of the object's format. It increases when a field is removed or changes its meaning.
 const SCHEMA: u32 = 2;
 
-/// Everything that a run found, as `results.json` has it.
+/// Returns the complete results of a run in the form of `results.json`.
 pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>, command: &str) -> Value {
     let claims: Vec<_> = evaluations
         .iter()
@@ -70,7 +70,7 @@ pub fn json(evaluations: &[&Evaluation], machine: &Machine, commit: Option<&str>
     })
 }
 
-/// How claims fare, the measured ones by verdict and apart from those that were given.
+/// Returns how many claims have which verdict; the measured ones are separate from the given ones.
 fn score(score: &Score) -> Value {
     let verdicts =
         Score::VERDICTS.into_iter().map(|verdict| (verdict.key().to_owned(), json!(score.with(verdict))));
@@ -145,7 +145,7 @@ fn row(paper: &Paper, claim: &Claim, finding: &Finding) -> Value {
     row
 }
 
-/// A single number alone, several as a list, named ones as an object; null for none.
+/// Returns a single number as itself, several as a list, named ones as an object, and null if there are none.
 fn measured(measured: &Measured) -> Value {
     match measured {
         Measured::Numbers(numbers) => match numbers.as_slice() {

@@ -1,4 +1,4 @@
-//! A run under way: how thoroughly it measures, and on what.
+//! A run in progress: how thoroughly it measures, and on which machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -19,29 +19,29 @@ use crate::verdict::SEEDS;
 pub enum Effort {
     /// Every point of every figure, with both write-back instructions.
     Full,
-    /// Fewer points, shorter and fewer repetitions, one instruction where figures sweep a parameter: within
-    /// fifteen processor minutes for all papers.
+    /// Fewer points, shorter and fewer repetitions, and one instruction if figures sweep a parameter: at most fifteen processor minutes for all
+    /// papers.
     Quick,
-    /// The machinery on tiny structures: seconds, and figures that say nothing.
+    /// Tiny structures, to test the machinery: takes seconds, and yields meaningless figures.
     Trial,
 }
 
 /// How long one measurement takes, and how often it is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Before anything counts: caches and page tables get used to the pool.
+    /// How long each run warms up caches and page tables before transactions count.
     pub warm_up: Duration,
     /// The part that counts.
     pub duration: Duration,
-    /// Repetitions, interleaved with those of everything that is compared.
+    /// How many repetitions there are, interleaved with those of everything that is compared.
     pub repetitions: u64,
 }
 
-/// Repetitions of what stands beside what is judged, and is judged by nothing: enough for a median.
+/// How many repetitions a measurement has by which no claim is judged: enough for a median.
 const BESIDE: u64 = 3;
 
 impl Pace {
-    /// When a native run ends; where it has no time, after a few transactions.
+    /// Returns when a native run ends; with a duration of zero, after a few transactions.
     pub fn length(&self) -> Length {
         if self.duration.is_zero() {
             Length::Transactions(30)
@@ -51,51 +51,51 @@ impl Pace {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// How thoroughly it measures.
     pub effort: Effort,
     /// Seeds the workloads' random numbers.
     pub seed: u64,
-    /// Transactions to record, if somebody said so.
+    /// How many transactions to record, if set.
     pub transactions: Option<u64>,
     /// Processors that threads can run on at the same time.
     pub cores: u64,
     /// The machine that is simulated beside native measurements, if there is one.
     pub machine: Option<Description>,
-    /// Whether what can be is measured on this processor.
+    /// Whether to measure natively what can be.
     pub natively: bool,
-    /// How often that has been repeated because noise decided a verdict.
+    /// The number of the present round; a round is repeated if noise decided a verdict.
     pub round: u64,
-    /// The figures that the paper's claims are judged by, each with where: they are measured more often.
+    /// The figures by which the paper's claims are judged, each with its site; they are measured more often.
     pub judged: Vec<(&'static str, Site)>,
     /// Keys of the paper's own machine that differ (`key=value`).
     pub overrides: Vec<String>,
-    /// The schemes and workloads that are compared beyond the papers.
+    /// The schemes and workloads that are compared besides the papers'.
     pub registry: Registry,
-    /// Simulated and recorded runs that several points need.
+    /// Simulated and recorded runs that several points share.
     pub(crate) runs: Memo,
-    /// Shows how far it is.
+    /// Shows the progress.
     pub progress: ProgressBar,
 }
 
 impl Session {
-    /// Loads the machine of this name or file, with what the run varies and, over that, `overrides`.
+    /// Loads the machine of this name or file, with the run's overrides and then `overrides`.
     ///
     /// # Errors
-    /// There is no such machine; an override is impossible.
+    /// Returns an error if there is no such machine, or if an override is impossible.
     pub fn load(&self, machine: &str, overrides: &[String]) -> Result<Description, Error> {
         let all: Vec<&String> = self.overrides.iter().chain(overrides).collect();
         file::load(machine, &all).map_err(|error| Error::Usage(error.to_string()))
     }
 
-    /// Whether a claim is judged at this site by a figure.
+    /// Returns whether a claim is judged by this figure at this site.
     fn is_judged(&self, site: Site, figure: &str) -> bool {
         self.judged.contains(&(figure, site))
     }
 
-    /// One that a test judges claims with.
+    /// Creates a session with which a test judges claims.
     #[cfg(test)]
     pub(crate) fn for_tests(effort: Effort) -> Self {
         Self {
@@ -114,10 +114,10 @@ impl Session {
         }
     }
 
-    /// Runs simulations side by side, as many as there are processors; what each found, in order. One step each.
+    /// Runs simulations in parallel, on all processors. Returns their results in order. Each counts as one step of progress.
     ///
     /// # Errors
-    /// The first of theirs; no more are begun then.
+    /// Returns the first error; no further simulations start then.
     pub fn simulate<J: Sync, R: Send>(
         &self,
         jobs: &[J],
@@ -148,7 +148,7 @@ impl Session {
         found.into_iter().map(|(_, result)| result).collect()
     }
 
-    /// How long and how often to measure.
+    /// Returns how long and how often to measure.
     pub fn pace(&self) -> Pace {
         let (warm_up, duration, repetitions) = match self.effort {
             Effort::Full => (60, 240, 7),
@@ -159,15 +159,15 @@ impl Session {
         Pace { warm_up, duration, repetitions }
     }
 
-    /// The numbers of this round's native repetitions of a figure: fewer where no claim is judged by them.
+    /// Returns the numbers of this round's native repetitions of a figure. There are fewer if no claim is judged by them.
     pub fn repetitions(&self, figure: &str) -> std::ops::Range<u64> {
         let each = self.pace().repetitions;
         let each = if self.is_judged(Site::Native, figure) { each } else { each.min(BESIDE) };
         self.round * each..(self.round + 1) * each
     }
 
-    /// Runs of a point of a figure on the simulated machine, which differ by their seeds alone: by a third of a percent at most.
-    /// So three are made of what is judged there, and one of what stands beside a native figure.
+    /// Returns how many runs a point of a figure has on the simulated machine. They differ only in their seeds, by at most a third of a percent. So
+    /// there are three runs if claims are judged by them, and one if they are shown beside a native figure.
     pub fn simulated_repetitions(&self, figure: &str) -> u64 {
         match (&self.machine, self.effort) {
             (None, _) => 0,
@@ -176,17 +176,17 @@ impl Session {
         }
     }
 
-    /// Threads that can run at the same time, here or on the simulated machine.
+    /// Returns the maximum of threads that can run at the same time, here or on the simulated machine.
     pub fn most_threads(&self) -> u64 {
         self.machine.as_ref().map_or(0, |machine| machine.cores.count as u64).max(self.cores)
     }
 
-    /// The workloads' sizes, before a figure changes one.
+    /// Returns the workloads' sizes, before a figure changes one.
     pub fn sizes(&self) -> Sizes {
         if self.effort == Effort::Trial { Sizes::small() } else { Sizes::default() }
     }
 
-    /// Those of a figure's points that this effort measures: all, or the first, the middle and the last.
+    /// Returns the points of a figure that this effort measures: all, or the first, the middle and the last.
     pub fn points<T: Copy>(&self, all: &[T]) -> Vec<T> {
         if self.effort == Effort::Full || all.len() <= 3 {
             return all.to_vec();
@@ -194,8 +194,8 @@ impl Session {
         vec![all[0], all[all.len() / 2], all[all.len() - 1]]
     }
 
-    /// The paper's instruction, and the best one if that is another; none where lines cannot be written back. What is repeated is
-    /// what is judged: the paper's.
+    /// Returns the paper's instruction, and the best one if that is another; none if the processor cannot write lines back. A repeated round measures
+    /// only the paper's, by which claims are judged.
     pub fn instructions(&self) -> Vec<WriteBackInstruction> {
         let mut all: Vec<_> = [Some(WriteBackInstruction::Clflush), WriteBackInstruction::best()]
             .into_iter()
@@ -209,7 +209,7 @@ impl Session {
         all
     }
 
-    /// [`Session::instructions`] for figures that sweep a parameter: the first alone, unless in full.
+    /// Returns [`Session::instructions`] for figures that sweep a parameter: only the first, unless the effort is full.
     pub fn sweep_instructions(&self) -> Vec<WriteBackInstruction> {
         let mut all = self.instructions();
         if self.effort != Effort::Full {
@@ -218,10 +218,10 @@ impl Session {
         all
     }
 
-    /// A folder for pools.
+    /// Creates a folder for pools.
     ///
     /// # Errors
-    /// There is nowhere to write.
+    /// Returns an error if there is no place to write to.
     pub fn place(&self) -> Result<Place, Error> {
         Place::in_memory().map_err(|error| Error::Io { what: "create a folder for pools".into(), error })
     }

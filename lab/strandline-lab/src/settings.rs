@@ -1,18 +1,18 @@
-//! What a run is asked for.
+//! The options of a run.
 
 use strandline_sim::{Description, Registry};
 
 use crate::session::Effort;
 
-/// Which machine is simulated where a paper's figures are measured natively too.
+/// Which machine is simulated besides native measurements of a paper's figures.
 #[derive(Clone, Debug, Default)]
 pub enum Simulation {
-    /// The paper's.
+    /// The paper's machine.
     #[default]
     Papers,
-    /// Another one. What the paper's has to judge is not judged then.
+    /// Another machine. Claims that the paper's machine judges are then not judged.
     On(Box<Description>),
-    /// None.
+    /// No machine.
     Nothing,
 }
 
@@ -23,43 +23,43 @@ pub struct Settings {
     pub effort: Effort,
     /// Seeds the workloads' random numbers.
     pub seed: u64,
-    /// Only these claims, and the figures that they need; none for all.
+    /// The claims to judge, with the figures that they need; empty for all.
     pub claims: Vec<String>,
-    /// Only these figures, without judging claims; none for all.
+    /// The figures to measure, without judging claims; empty for all.
     pub figures: Vec<String>,
-    /// Transactions to record where figures count recorded ones, instead of what the effort says.
+    /// How many transactions to record for figures that count recorded ones, instead of the effort's number.
     pub transactions: Option<u64>,
     /// What is simulated beside native measurements.
     pub simulation: Simulation,
-    /// Whether claims are judged with all readings of the papers' texts as well.
+    /// Whether to judge claims also under all readings of the papers' texts.
     pub readings: bool,
-    /// Open parameters of the papers' machines, which are varied one at a time: for which values do claims hold?
+    /// Parameters of the papers' machines to vary one at a time, in order to find the values for which claims hold.
     pub intervals: Vec<Interval>,
-    /// Keys of the papers' machines with other values (`key=value`), each list together: do claims hold with them?
+    /// Lists of keys of the papers' machines with other values (`key=value`). Claims are judged with each list as a whole.
     pub together: Vec<Together>,
-    /// Keys of the paper's machine that have other values (`key=value`) in all that is measured.
+    /// Keys of the paper's machine with other values (`key=value`) for all measurements.
     pub set: Vec<String>,
-    /// The schemes and workloads that are compared beyond the papers.
+    /// The schemes and workloads that are compared besides the papers'.
     pub registry: Registry,
 }
 
 /// A key of a machine's description, and values for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The key in full, as in `persistence.write_back_completes`.
+    /// The full key, as in `persistence.write_back_completes`.
     pub key: String,
     /// Its values.
     pub values: Vec<String>,
 }
 
-/// Keys of a machine's description with their values (`key=value`), all of which are set at a time.
+/// Keys of a machine's description with their values (`key=value`), which are set together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Together(pub Vec<String>);
 
 impl std::str::FromStr for Together {
     type Err = String;
 
-    /// `KEY=VALUE,KEY=VALUE,…`.
+    /// Parses `KEY=VALUE,KEY=VALUE,…`.
     fn from_str(text: &str) -> Result<Self, String> {
         let set: Vec<String> = text.split(',').map(|pair| pair.trim().to_owned()).collect();
         let is_pair = |pair: &String| {
@@ -78,7 +78,7 @@ impl std::fmt::Display for Together {
 impl std::str::FromStr for Interval {
     type Err = String;
 
-    /// `KEY=v1,v2,…`.
+    /// Parses `KEY=v1,v2,…`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (key, values) = text.split_once('=').ok_or("expected KEY=VALUE,VALUE,…")?;
         let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();

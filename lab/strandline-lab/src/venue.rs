@@ -1,10 +1,10 @@
-//! Where claims are judged.
+//! The places where claims are judged.
 
-/// Where a claim is judged, which no flag changes.
+/// The place where a claim is judged, which no flag changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Site {
-    /// Nowhere in particular: by what the code does, the same on all machines.
+    /// By what the code does, which is the same on all machines.
     Code,
     /// On the processor at hand.
     Native,
@@ -15,14 +15,14 @@ pub enum Site {
 /// Where a claim is judged, and why there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Venue {
-    /// Where.
+    /// The place.
     pub site: Site,
     /// The reason, in a sentence.
     pub because: &'static str,
 }
 
 impl Venue {
-    /// What a paper's claim about its own hardware is judged by; a claim without a figure is about the code.
+    /// Returns the venue of a claim about a paper's own hardware: the paper's simulated machine. A claim without a figure is about the code.
     pub const fn of_hardware(figure: Option<&'static str>) -> Self {
         match figure {
             Some(_) => {
@@ -32,8 +32,8 @@ impl Venue {
         }
     }
 
-    /// What a claim about how fast software runs is judged by, though any processor can run it: the paper's machine, simulated. What the
-    /// processor at hand measures stands beside.
+    /// Returns the venue of a claim about the speed of software: the paper's machine, simulated, although any processor can run the software.
+    /// Measurements on this processor are shown beside it.
     pub const fn of_speed() -> Self {
         Self {
             site: Site::Simulated,
@@ -42,7 +42,7 @@ impl Venue {
         }
     }
 
-    /// What holds of the code.
+    /// The venue of claims about the code.
     pub const BY_CODE: Self =
         Self { site: Site::Code, because: "What the code does is the same on every machine." };
 }

@@ -1,30 +1,30 @@
-//! How a claim fares: computed from what was measured, never typed.
+//! Verdicts on claims. They are always computed from measurements.
 
-/// What a run says about a claim.
+/// The verdict of a run on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is met.
+    /// The claim is met.
     Holds,
-    /// It is not met by default, and it is with another reading of what the paper leaves open.
+    /// The claim is not met by default, but is met under another reading of what the paper leaves open.
     #[serde(rename = "holds-within-the-text")]
     WithinText,
-    /// It points the same way, and is not met.
+    /// The result points in the claim's direction, but does not meet it.
     Short,
-    /// The opposite was found.
+    /// The result is the opposite.
     Contradicts,
-    /// The paper's own numbers or formulas exclude it; the finding has the arithmetic and each reading.
+    /// The paper's own numbers or formulas exclude the claim; the finding has the arithmetic and each reading.
     Inconsistent,
-    /// A parameter was chosen by it: shown, not counted.
+    /// A parameter was chosen by the claim, which is shown and not counted.
     Calibrated,
-    /// The spread of what was measured decides, however often it was repeated.
+    /// The verdict depends on the spread of the measurements, however often they were repeated.
     Noisy,
-    /// It was not measured, for a reason that the finding names.
+    /// The claim was not measured, for a reason in the finding.
     NotRun,
 }
 
 impl Verdict {
-    /// All, best first.
+    /// All verdicts, best first.
     pub const ALL: [Self; 8] = [
         Self::Holds,
         Self::WithinText,
@@ -36,7 +36,7 @@ impl Verdict {
         Self::NotRun,
     ];
 
-    /// The word for it in `results.json`.
+    /// Returns the verdict's key in `results.json`.
     pub fn key(self) -> &'static str {
         match self {
             Self::WithinText => "holds-within-the-text",
@@ -44,7 +44,7 @@ impl Verdict {
         }
     }
 
-    /// The words for it.
+    /// Returns the verdict in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -64,20 +64,20 @@ impl Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// A run decides.
+    /// A run decides the verdict.
     Measured,
-    /// A size, a format or a setting that the implementation took from the paper.
+    /// The claim is a size, a format or a setting that the implementation took from the paper.
     Constant,
-    /// A formula of the paper's, which a run is compared with.
+    /// The claim is a formula of the paper's, with which a run is compared.
     ClosedForm,
-    /// The laboratory is built so that it is true.
+    /// The laboratory is constructed so that the claim is true.
     Construction,
-    /// A parameter was chosen by it.
+    /// A parameter was chosen by the claim.
     Calibrated,
 }
 
 impl Basis {
-    /// The words for it.
+    /// Returns the basis in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -89,8 +89,8 @@ impl Basis {
     }
 }
 
-/// How claims fare, with the measured ones counted apart from constants, closed forms and constructions, and from those that
-/// parameters were chosen by.
+/// How many claims have which verdict. Measured claims are counted apart from constants, closed forms and constructions, and from those by which
+/// parameters were chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Score {
     measured: Vec<Verdict>,
@@ -123,27 +123,27 @@ impl Score {
         score
     }
 
-    /// Measured claims.
+    /// Returns how many claims were measured.
     pub fn measured(&self) -> usize {
         self.measured.len()
     }
 
-    /// Measured claims with this verdict.
+    /// Returns how many measured claims have this verdict.
     pub fn with(&self, verdict: Verdict) -> usize {
         self.measured.iter().filter(|&&other| other == verdict).count()
     }
 
-    /// Constants, closed forms and constructions.
+    /// Returns how many claims are constants, closed forms and constructions.
     pub fn given(&self) -> usize {
         self.given.len()
     }
 
-    /// Constants, closed forms and constructions that hold.
+    /// Returns how many constants, closed forms and constructions hold.
     pub fn given_that_hold(&self) -> usize {
         self.given.iter().filter(|&&verdict| verdict == Verdict::Holds).count()
     }
 
-    /// Claims that a parameter was chosen by.
+    /// Returns how many claims a parameter was chosen by.
     pub fn calibrated(&self) -> usize {
         self.calibrated
     }
@@ -166,16 +166,16 @@ impl std::fmt::Display for Score {
     }
 }
 
-/// How far a headline's number may be from the paper's, as a share: see [`meets`].
+/// By how much a headline's number may differ from the paper's, as a share: see [`meets`].
 pub const TOLERANCE: f64 = 0.10;
 
-/// By how much one number must be above another where a trend states that it is.
+/// By how much one number must exceed another for a trend's order to hold.
 pub const MARGIN: f64 = 0.02;
 
-/// With so many seeds an order must hold where its numbers are simulated.
+/// How many seeds an order must hold with if its numbers are simulated.
 pub const SEEDS: u64 = 3;
 
-/// Whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.
+/// Returns whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.
 ///
 /// ```
 /// use strandline_lab::above;
@@ -187,8 +187,8 @@ pub fn above(one: f64, other: f64) -> bool {
     one > other && one >= (1.0 + MARGIN) * other
 }
 
-/// Combines what was found of an order with each seed. The order holds if it holds with every seed. The result is `None` if no seed
-/// contradicts it and one could not be judged.
+/// Combines the results of an order with each seed. The order holds if it holds with every seed. The result is `None` if no seed contradicts it and
+/// one could not be judged.
 pub fn in_all(seeds: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     let mut all = Some(true);
     for holds in seeds {
@@ -201,12 +201,12 @@ pub fn in_all(seeds: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
     all
 }
 
-/// What a headline's numbers are measured against: where "the other side" begins.
+/// The baseline of a headline's numbers, which separates gains from losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Ratios to a baseline: 1 is no difference.
+    /// Numbers are ratios to a baseline: 1 is no difference.
     One,
-    /// Shares of a loss: 0 is no difference.
+    /// Numbers are shares of a loss: 0 is no difference.
     Zero,
 }
 
@@ -235,8 +235,8 @@ pub fn meets(measured: f64, paper: f64, baseline: Baseline) -> bool {
     (measured - paper).abs() <= allowed
 }
 
-/// An exact claim: equal, or contradicted. Numbers that were not measured (`None`) are not judged, but some
-/// must have been.
+/// Judges an exact claim: the numbers are equal, or the claim is contradicted. Numbers that were not measured (`None`) are ignored, but some must
+/// have been measured.
 pub fn exact(measured: &[Option<f64>], paper: &[f64]) -> Verdict {
     let pairs: Vec<_> = measured.iter().zip(paper).filter_map(|(m, p)| m.map(|m| (m, *p))).collect();
     if pairs.is_empty() {
@@ -248,8 +248,7 @@ pub fn exact(measured: &[Option<f64>], paper: &[f64]) -> Verdict {
     }
 }
 
-/// A trend: every stated order true, some, or none. An order that could not be measured (`None`) is not
-/// known to be true.
+/// Judges a trend by whether all, some or none of its orders are true. An order that could not be measured (`None`) does not count as true.
 pub fn trend(orders: &[Option<bool>]) -> Verdict {
     let is_true = |order: &&Option<bool>| **order == Some(true);
     if orders.iter().all(Option::is_none) {
@@ -263,13 +262,13 @@ pub fn trend(orders: &[Option<bool>]) -> Verdict {
     }
 }
 
-/// A headline: every number [`meets`] the paper's; otherwise contradicted if one lies on the other side of the baseline, else
-/// short. Not run unless every number was measured.
+/// Judges a headline: it holds if every number [`meets`] the paper's. Otherwise it is contradicted if one is on the other side of the baseline, and
+/// short if not. It is not run unless every number was measured.
 pub fn headline(measured: &[Option<f64>], paper: &[f64], baseline: Baseline) -> Verdict {
     mixed_headline(measured, paper, &vec![baseline; paper.len()])
 }
 
-/// A [`headline`] whose numbers have a baseline each: ratios and shares.
+/// Judges a [`headline`] whose numbers have a baseline each, such as ratios and shares.
 pub fn mixed_headline(measured: &[Option<f64>], paper: &[f64], baselines: &[Baseline]) -> Verdict {
     let known: Option<Vec<f64>> = measured.iter().copied().collect();
     let Some(known) = known.filter(|all| !all.is_empty() && [paper.len(), baselines.len()] == [all.len(); 2])
@@ -317,7 +316,7 @@ mod tests {
 
     #[test]
     fn headlines_are_within_a_tenth_of_the_gain() {
-        // A gain of 0.863.
+        // The paper states a gain of 0.863.
         assert_eq!([ratio(1.94, 1.863), ratio(1.78, 1.863)], [Holds; 2]);
         assert_eq!([ratio(1.96, 1.863), ratio(1.77, 1.863), ratio(1.01, 1.863)], [Short; 3]);
         assert_eq!([ratio(0.99, 1.863), ratio(1.2, 0.379)], [Contradicts; 2]);
@@ -333,14 +332,14 @@ mod tests {
     fn no_gain_does_not_meet_a_small_one() {
         assert_eq!([ratio(1.0, 1.064), ratio(1.05, 1.064), ratio(1.074, 1.064)], [Short; 3]);
         assert_eq!([ratio(1.06, 1.064), ratio(1.069, 1.064)], [Holds; 2]);
-        // Within a tenth of the number, and on the other side.
+        // The numbers are within a tenth of the paper's, but on the other side.
         assert_eq!([ratio(0.99, 1.05), ratio(1.01, 0.95)], [Contradicts; 2]);
         assert_eq!([ratio(0.956, 0.95), ratio(0.99, 0.95)], [Short; 2]);
     }
 
     #[test]
     fn a_large_factor_has_two_bounds() {
-        // 52 times and 10 times, as slowdowns and as the share that is left.
+        // 52 times instead of 10 times, as slowdowns and as remaining shares.
         assert_eq!([ratio(52.0, 10.0), ratio(1.0 / 52.0, 0.1)], [Short; 2]);
         assert_eq!([ratio(10.5, 10.0), ratio(0.105, 0.1), ratio(17.5, 19.0)], [Holds; 3]);
         assert_eq!(ratio(0.115, 0.1), Short);

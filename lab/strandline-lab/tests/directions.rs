@@ -1,4 +1,4 @@
-//! Imports go in one direction: a file or folder of `src` uses those before it in the order alone.
+//! Imports go in one direction: a file or folder of `src` uses only those before it in the order.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ mod mechanism;
 
 use mechanism::{all_sources, upward};
 
-/// What the papers stand on, each of which uses only those before it.
+/// The files that the papers use, each of which uses only those before it.
 const BELOW_PAPERS: [&str; 20] = [
     "error",
     "claim",
@@ -34,7 +34,7 @@ const BELOW_PAPERS: [&str; 20] = [
 /// The papers, none of which uses another.
 const PAPERS: [&str; 6] = ["blurred", "loose_ordering", "deferred_commit", "atom", "wrap", "compare"];
 
-/// Imports that go upwards, with the papers in their order and in the opposite one: so each import of a paper by another is among them.
+/// Returns imports that go backwards, with the papers in their order and in the opposite one. That covers each import of a paper by another.
 fn wrong(sources: &[(String, String)]) -> Vec<String> {
     let mut papers = PAPERS;
     let mut wrong = Vec::new();

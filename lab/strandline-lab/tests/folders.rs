@@ -1,5 +1,5 @@
-//! Crates depend in one direction: `lab/` uses `check/` and `store/`, `check/` uses `store/`, and no dependency goes back. In all of them
-//! functions are left to the compiler, but for few.
+//! Crates depend in one direction: `lab/` uses `check/` and `store/`, `check/` uses `store/`, and no dependency goes back. In all of them the
+//! compiler decides which functions to inline, with a few exceptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ const ORDER: [&str; 3] = ["store", "check", "lab"];
 /// The tables of a manifest that name dependencies.
 const KINDS: [&str; 3] = ["dependencies", "build-dependencies", "dev-dependencies"];
 
-/// Dependencies that go back all the same: the crate, the kind, what it depends on, and why.
+/// The permitted exceptions: the crate, the kind, what it depends on, and why.
 const EXCEPTIONS: [(&str, &str, &[&str], &str); 2] = [
     (
         "strandline",
@@ -32,7 +32,7 @@ const EXCEPTIONS: [(&str, &str, &[&str], &str); 2] = [
 /// A dependency on a crate of a later folder: the crate, the kind, and what it depends on.
 type Back = (String, String, String);
 
-/// The packages that `manifest` depends on, each with the kind of dependency. Those of `[target.…]` are included.
+/// Returns the packages that `manifest` depends on, each with the kind of dependency, including those of `[target.…]`.
 fn dependencies(manifest: &Table) -> Vec<(&'static str, String)> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let places: Vec<&Table> = targets.filter_map(Value::as_table).chain([manifest]).collect();
@@ -47,7 +47,7 @@ fn dependencies(manifest: &Table) -> Vec<(&'static str, String)> {
     KINDS.into_iter().flat_map(named).collect()
 }
 
-/// The manifests in `root`'s folders: of each package its folder's place in [`ORDER`], and its manifest.
+/// Returns the manifests in `root`'s folders: for each package the position of its folder in [`ORDER`], and the manifest.
 fn manifests(root: &Path) -> BTreeMap<String, (usize, Table)> {
     let mut manifests = BTreeMap::new();
     for (place, folder) in ORDER.into_iter().enumerate() {
@@ -65,7 +65,7 @@ fn manifests(root: &Path) -> BTreeMap<String, (usize, Table)> {
     manifests
 }
 
-/// The dependencies on crates of later folders.
+/// Returns the dependencies on crates of later folders.
 fn dependencies_back(manifests: &BTreeMap<String, (usize, Table)>) -> BTreeSet<Back> {
     let mut back = BTreeSet::new();
     for (name, (place, manifest)) in manifests {
@@ -126,7 +126,7 @@ fn each_kind_of_dependency_is_seen() {
     assert_eq!(dependencies_back(&manifests), expected);
 }
 
-/// The texts of the sources below `folder`.
+/// Adds the texts of the sources below `folder`.
 fn sources(folder: &Path, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -138,8 +138,7 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// An attribute that makes a function be inlined is there because a count shows what it buys (`strandline-lab bench --instructions`): all of them
-/// together cost readers more than they gave programs.
+/// An inline attribute is there only if a count shows its benefit (`strandline-lab bench --instructions`), so the number of attributes is bounded.
 #[test]
 fn few_functions_are_made_to_be_inlined() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -157,7 +156,7 @@ fn few_functions_are_made_to_be_inlined() {
     assert!((1..=60).contains(&always) && always + others <= 300, "{always} always, {others} others");
 }
 
-/// Cargo would leave them out without a word.
+/// Cargo would silently leave such tests out.
 #[test]
 fn what_cargo_does_not_test_has_no_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,5 +1,5 @@
-//! The whole machinery on tiny structures: every figure is measured and drawn, every claim judged, and the
-//! report stands on its own. What is measured here means nothing.
+//! Runs the complete machinery on tiny structures: every figure is measured and drawn, every claim judged, and the report is self-contained. The
+//! measurements are meaningless.
 
 use std::collections::BTreeSet;
 
@@ -105,7 +105,7 @@ fn every_paper_gives_a_report() {
     simulated_numbers_are_those_of_the_pages(&with_claims);
 }
 
-/// All numbers in a JSON value, with six digits.
+/// Returns all numbers in a JSON value, with six digits.
 fn numbers(value: &Value) -> Vec<String> {
     match value {
         Value::Array(all) => all.iter().flat_map(numbers).collect(),
@@ -114,8 +114,8 @@ fn numbers(value: &Value) -> Vec<String> {
     }
 }
 
-/// Whether the numbers of a series differ from machine to machine. These are speeds with an instruction of the processor, the native rates of deferred
-/// commit's Fig. 6, and the results of D9's search for violations, which stops after some time.
+/// Returns whether the numbers of a series differ from machine to machine. These are speeds with an instruction of the processor, the native rates of
+/// deferred commit's Fig. 6, and the results of D9's search for violations, which stops after some time.
 fn is_native(paper: &Paper, series: &Value) -> bool {
     let [figure, setting, quantity] =
         ["figure", "setting", "quantity"].map(|field| series[field].as_str().unwrap());
@@ -126,7 +126,8 @@ fn is_native(paper: &Paper, series: &Value) -> bool {
             || figure == "barriers")
 }
 
-/// The numbers of a trial that are the same on every processor: the sum of each quantity of each figure, and what each claim is judged by.
+/// Returns the numbers of a trial that are the same on every processor: the sum of each quantity of each figure, and the numbers by which each claim
+/// is judged.
 fn trial(evaluation: &Evaluation) -> String {
     let paper = evaluation.paper;
     let results = json(&[evaluation], &Machine::here(), None, "");
@@ -149,19 +150,19 @@ fn trial(evaluation: &Evaluation) -> String {
     };
     let is_same = |row: &&Value| {
         let spec = paper.claim(row["id"].as_str().unwrap()).unwrap();
-        // D9 is judged by what a search has found.
+        // D9 is judged by the results of a search.
         spec.venue.site != Site::Native && spec.id != "D9"
     };
     let claims: String = results["claims"].as_array().unwrap().iter().filter(is_same).map(claim).collect();
     sums.into_iter().map(figure).collect::<String>() + &claims
 }
 
-/// A trial gives the simulated and recorded numbers in `trial.txt`, which was written together with the papers' pages.
-/// The numbers of a trial mean nothing; but a change of the simulator that would change a page shows in them, and they cost a hundredth.
-/// `.ci/figures` writes them together with the pages.
+/// A trial yields the simulated and recorded numbers in `trial.txt`, which was written together with the papers' pages. The numbers of a trial are
+/// meaningless, but they reveal a change of the simulator that would change a page, at a hundredth of the cost. `.ci/figures` writes them together
+/// with the pages.
 fn simulated_numbers_are_those_of_the_pages(evaluations: &[&Evaluation]) {
     if strandline_workloads::ALL.of_name("sqlite-pages").is_err() {
-        // Loose-Ordering's averages have SQLite in them.
+        // Loose-Ordering's averages include SQLite.
         return;
     }
     let trials: String = evaluations.iter().map(|evaluation| trial(evaluation)).collect();
@@ -178,7 +179,7 @@ fn simulated_numbers_are_those_of_the_pages(evaluations: &[&Evaluation]) {
     );
 }
 
-/// What `reproduce all` prints stands in the README: the same papers and verdicts, and all claims counted.
+/// The README has the same papers and verdicts as the output of `reproduce all`, and all claims are counted.
 fn the_readme_has_the_scoreboard(printed: &str) {
     let readme = include_str!("../../../README.md");
     let (_, rest) = readme.split_once("<!-- scoreboard -->\n").expect("the README has a scoreboard");
@@ -205,7 +206,7 @@ fn the_readme_has_the_scoreboard(printed: &str) {
     }
 }
 
-/// Nothing is loaded from anywhere.
+/// The page loads nothing.
 fn stands_on_its_own(page: &str) {
     for load in ["http:", "https:", "src=", "<link", "<script", "@import", "url(", "//cdn"] {
         assert!(!page.contains(load), "{load}");
@@ -217,7 +218,7 @@ fn stands_on_its_own(page: &str) {
     }
 }
 
-/// Every element that begins ends, in order.
+/// Every opening tag has its closing tag, in order.
 fn tags_match(page: &str) {
     let mut open = Vec::new();
     let body = page.strip_prefix("<!DOCTYPE html>").unwrap();
@@ -233,7 +234,7 @@ fn tags_match(page: &str) {
     assert_eq!(open, Vec::<String>::new());
 }
 
-/// Claims that no run could refute are not counted as measured. Whoever adds one names its basis here.
+/// Claims that no run could refute are not counted as measured. A new one has to be added here with its basis.
 #[test]
 fn constants_and_formulas_are_named_as_such() {
     let of = |basis| -> Vec<_> {
@@ -247,7 +248,7 @@ fn constants_and_formulas_are_named_as_such() {
     assert_eq!(of(Basis::Calibrated), ["B16", "L7", "L14"]);
 }
 
-/// W9's orders are of simulated numbers: a quick run judges them with three seeds. The numbers are the first one's.
+/// A quick run judges W9, whose orders are of simulated numbers, with three seeds. The numbers are those of the first one.
 #[test]
 fn orders_of_simulated_numbers_hold_with_three_seeds() {
     let progress = ProgressBar::hidden();
@@ -269,7 +270,7 @@ fn one_claim_runs_one_figure() {
     assert!(error.to_string().contains("B22"), "{error}");
 }
 
-/// Who ends a run early keeps the claims of the figures that were measured, and sees that it was not all.
+/// A run that is ended early keeps the claims of the figures that were measured, and is marked as incomplete.
 #[test]
 fn claims_are_known_as_soon_as_their_figure_is_measured() {
     let mut seen = Vec::new();
@@ -285,7 +286,7 @@ fn claims_are_known_as_soon_as_their_figure_is_measured() {
     assert_eq!(seen, [("W1", false), ("W1 W5", false), ("W1 W5 W8", false), ("W1 W5 W8", true)]);
     assert_eq!(evaluation.unwrap().of_figures.len(), 3);
 
-    // What cannot be written ends the run.
+    // A failure to write ends the run.
     let error = strandline_lab::Error::Usage("the disk is full".into());
     let mut error = Some(error);
     let ended =
@@ -323,11 +324,10 @@ fn open_parameters_are_varied() {
     assert!("nvm.write_ns".parse::<strandline_lab::Interval>().is_err());
 }
 
-/// The seed and an interval reach each paper that is simulated on its own machine. That of WrAP: a test of the same name in
-/// `strandline-lab-cli`.
+/// The seed and an interval reach each paper that is simulated on its own machine. A test of the same name in `strandline-lab-cli` covers WrAP.
 #[test]
 fn seeds_and_intervals_reach_each_paper() {
-    // The claims with the cheapest figures; that of A8 has latencies of its own.
+    // These are the claims with the cheapest figures; A8's figure has its own latencies.
     for (name, claim, interval) in
         [("loose-ordering", "L12", "nvm.write_ns=5000"), ("atom", "A8", "nvm.gigabytes_per_s=0.5")]
     {
@@ -369,7 +369,7 @@ fn deferred_commit_is_judged_by_the_rates_of_the_papers_processor() {
     assert!(error.contains("4 threads") && error.contains("1 cores"), "{error}");
 }
 
-/// B12 is judged natively, and B2 and B8 on the simulated Opteron, whatever runs beside.
+/// B12 is judged natively, and B2 and B8 on the simulated Opteron, whatever else runs.
 #[test]
 fn the_place_where_a_claim_is_judged_is_fixed() {
     let progress = ProgressBar::hidden();
@@ -385,11 +385,11 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
     let site = |id: &str| blurred.claim(id).unwrap().venue.site;
     assert_eq!([site("B12"), site("B2"), site("B8")], [Site::Native, Site::Simulated, Site::Simulated]);
 
-    // By default both places are run and stand side by side.
+    // By default both places run and are shown side by side.
     let evaluation = both(&settings(&["B2", "B8", "B12"]));
     let settings_of = |figure| evaluation.measurements.settings(figure);
     assert!(settings_of("fig7").contains(&"simulated") && settings_of("fig7").contains(&"clflush"));
-    // The Opteron's four cores, whatever the host has.
+    // Threads are those of the Opteron's four cores, whatever the host has.
     assert!(evaluation.measurements.xs("fig8").contains(&"4"));
     let [b2, b8, b12] = ["B2", "B8", "B12"].map(|id| finding(&evaluation, id));
     let beside = |finding: &Finding, setting: &str| finding.beside.iter().any(|b| b.setting == setting);
@@ -404,7 +404,7 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
     );
     assert!(rows[0]["judged"]["because"].as_str().unwrap().contains("processor at hand"));
 
-    // On another machine, and on none, what the Opteron judges is not judged, and says what is to be run.
+    // On another machine, or on none, the claims that the Opteron judges are not judged, and the finding says what to run.
     for other in [on("gem5-nvm", &["B8"]), Settings { simulation: Simulation::Nothing, ..settings(&["B8"]) }]
     {
         let evaluation = both(&other);
@@ -422,7 +422,7 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
     }
 }
 
-/// Claims that depend on the machine are judged with each reading of the paper's text, and with what somebody asked for beside.
+/// Claims that depend on the machine are judged under each reading of the paper's text, and also with the user's settings.
 #[test]
 fn claims_are_judged_with_other_readings_of_the_text() {
     let progress = ProgressBar::hidden();
@@ -452,14 +452,14 @@ fn claims_are_judged_with_other_readings_of_the_text() {
     assert!(page.contains("program.b_tree=library"));
 }
 
-/// The claims of figures that readings are said not to bear on, with these readings. Claims with the same readings are grouped, so that each
-/// figure is measured once without any of them.
+/// Returns the claims of figures that readings are said not to affect, with these readings. Claims with the same readings are grouped, so that each
+/// figure is measured only once without readings.
 fn untouched(paper: &'static Paper) -> Vec<(Vec<&'static str>, Vec<&'static [String]>)> {
     let mut groups: Vec<(Vec<&str>, Vec<&[String]>)> = Vec::new();
     for claim in paper.claims {
         let Some(figure) = claim.figure else { continue };
         let bears = |own: &[String]| own.iter().any(|other| other == figure);
-        // Where a machine cannot have it: each thread has a structure of its own, and TPC-C has one.
+        // A machine refuses such a setting: each thread would have a structure of its own, but TPC-C has only one.
         let is_refused = |set: &[String]| figure == "tpcc" && set == ["program.lock_scope=thread"];
         let others =
             paper.readings().filter(|reading| reading.figures.as_deref().is_some_and(|own| !bears(own)));
@@ -473,7 +473,7 @@ fn untouched(paper: &'static Paper) -> Vec<(Vec<&'static str>, Vec<&'static [Str
     groups
 }
 
-/// Puts sets together that set different keys: each setting is in one of those that are returned.
+/// Combines sets that set different keys: each setting is in one of the returned sets.
 fn combined<'a>(sets: &[&'a [String]]) -> Vec<Vec<&'a str>> {
     let key = |setting: &'a str| setting.split_once('=').map(|(key, _)| key);
     let mut all: Vec<Vec<&str>> = Vec::new();
@@ -488,8 +488,8 @@ fn combined<'a>(sets: &[&'a [String]]) -> Vec<Vec<&'a str>> {
     all
 }
 
-/// A figure that readings are said not to bear on is the same with them, as many as a machine can have at once. Readings that are several others
-/// together are left to these.
+/// A figure that readings are said not to affect stays the same under them, with as many at once as a machine supports. Readings that combine several
+/// others are covered by these.
 #[test]
 #[ignore = "as much as all papers' trials; run by `.ci/others --full`"]
 fn readings_bear_on_no_other_figures() {

@@ -1,5 +1,5 @@
-//! Crash states judged in a second of processor time, for sps under BPPM: `cargo bench -p strandline-scheme-check`, or one of the four:
-//! `-- "word, sampled"`. Fails below 100,000.
+//! Measures the crash states judged per second of processor time, for sps under BPPM: `cargo bench -p strandline-scheme-check`. `-- "word, sampled"`
+//! runs one of the four measurements. Fails below 100,000.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! Checks of Strandline's own schemes: every state that a power failure can leave, recovered and judged.
+//! Checks of Strandline's own schemes: recovers and judges every state that a power failure can leave.
 //!
-//! [`explore`] runs software schemes on x86, in an [`X86World`](strandline_check::x86::X86World); [`persist_order`] runs them under
-//! persistency models, [`machine`] beside the hardware of simulated machines, and [`device`] runs the store's protocol on disks that fail.
-//! `docs/crash-checking.md` describes what is explored and what is not. The memory, the schedules and the search are those of
-//! [`strandline_check`], which checks other programs too; a [`Session`] ends the explorations of this crate as well.
+//! [`explore`] runs software schemes on x86, in an [`X86World`](strandline_check::x86::X86World). [`persist_order`] runs them under persistency
+//! models, and [`machine`] beside the hardware of simulated machines. [`device`] runs the store's protocol on disks that fail.
+//! `docs/crash-checking.md` describes what is explored and what is not. [`strandline_check`], which checks other programs too, provides the memory,
+//! the schedules, the search, and the [`Session`] that ends explorations.
 
 pub mod device;
 pub mod explore;

@@ -1,9 +1,8 @@
-//! What a commit costs beyond the bare cost of its log lines: BPPM against NP under `Flush`, one thread.
+//! Measures what a commit costs beyond the bare cost of its log lines: BPPM against NP under `Flush`, with one thread.
 //!
-//! `cargo bench -p strandline-schemes --bench commit_cost` runs, in turn and many times over, the same transactions
-//! under NP and under BPPM, and a loop that stores, writes back and fences as many consecutive lines as BPPM's
-//! commits do. It prints, for each workload and mode, the median of (BPPM - NP) / bare. The pools lie in
-//! /dev/shm where there is one: ordinary memory, taken to be persistent.
+//! `cargo bench -p strandline-schemes --bench commit_cost` runs the same transactions alternately under NP and under BPPM, many times, and a loop
+//! that stores, writes back and fences as many consecutive lines as BPPM's commits do. For each workload and mode it prints the median of (BPPM - NP)
+//! / bare. The pools are in /dev/shm if it exists: ordinary memory, treated as persistent.
 
 #[path = "../../../store/strandline/benches/support/mod.rs"]
 mod support;
@@ -21,7 +20,7 @@ use support::median;
 const ROUNDS: usize = 15;
 const TRANSACTIONS: u64 = 200_000;
 
-/// What one transaction does.
+/// The operations of one transaction.
 #[derive(Clone, Copy)]
 enum Work {
     Swap(Array<u64>),
@@ -48,7 +47,7 @@ impl Work {
     }
 }
 
-/// Nanoseconds per transaction.
+/// Returns nanoseconds per transaction.
 fn time(work: Work, runner: &mut impl Runner, seed: u64) -> f64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let since = Instant::now();
@@ -58,8 +57,7 @@ fn time(work: Work, runner: &mut impl Runner, seed: u64) -> f64 {
     since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64
 }
 
-/// Nanoseconds to store, write back and fence a number of consecutive lines that averages `lines`, over and
-/// over through a log of 1 MB.
+/// Returns the nanoseconds to store, write back and fence a number of consecutive lines that averages `lines`, cycling through a log of 1 MB.
 fn time_bare(memory: &Native, lines: f64) -> f64 {
     let size = memory.size(strandline_core::memory::Space::Persistent);
     let (mut at, mut due) = (0, 0.0);
@@ -83,10 +81,10 @@ fn time_bare(memory: &Native, lines: f64) -> f64 {
     since.elapsed().as_nanos() as f64 / TRANSACTIONS as f64
 }
 
-/// What is measured, by name.
+/// The measured workloads, by name.
 type Works = [(&'static str, Work); 2];
 
-/// A pool with what the transactions work on.
+/// Creates a pool with the data of the transactions.
 fn filled<C: Control<Memory = Native>>(setup: Setup<C>, path: &Path) -> Result<(Pool<C>, Works)> {
     let options = Options { domain: Domain::Flush, assume_persistent: true, ..Options::default() };
     let pool = setup.create(path, &options)?;
@@ -99,7 +97,7 @@ fn filled<C: Control<Memory = Native>>(setup: Setup<C>, path: &Path) -> Result<(
     Ok((pool, [("sps", Work::Swap(array)), ("hash", Work::Update(table))]))
 }
 
-/// NP on the laboratory's path, and BPPM on the product's.
+/// Compares NP on the laboratory's path with BPPM on the product's.
 fn compare<C: Control<Memory = Native>>(product: Setup<C>, bare: &Native, folder: &Path) -> Result<()> {
     let mode = format!("{:?}", product.control.concurrency());
     let laboratory = strandline_schemes::laboratory(product.control.concurrency());

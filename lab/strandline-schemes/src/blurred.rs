@@ -1,7 +1,7 @@
-//! The two halves of Blurred Persistence, each with the conventional other half: BP(XIL), execution in the log, and BP(VCBP),
-//! volatile checkpoints with bulk persistence (section V-A of the paper); and the latter with a log past the cache, a variant.
+//! The two halves of Blurred Persistence, each combined with the conventional other half: BP(XIL), execution in the log, and BP(VCBP), volatile
+//! checkpoints with bulk persistence (section V-A of the paper). A variant of the latter writes its log past the cache.
 //!
-//! The protocols stand with BPPM, in `strandline-core`'s `scheme/blurred.rs`, with BASE, in `write_ahead.rs`, and with MNE, in `mnemosyne.rs`.
+//! The protocols are described with BPPM in `strandline-core`'s `scheme/blurred.rs`, with BASE in `write_ahead.rs`, and with MNE in `mnemosyne.rs`.
 
 use crate::native;
 use strandline_core::Concurrency;
@@ -16,7 +16,7 @@ use crate::write_ahead::{
     TRUNCATION_FENCE, WATERMARK_LOW,
 };
 
-/// BP(XIL): execution in the log alone.
+/// BP(XIL): only execution in the log.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -59,15 +59,15 @@ pub static XIL: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    // The log lines, the home lines, the truncation mark: a fence after each.
+    // The log lines, the home lines, the truncation mark, with a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 0)),
     ..native(&Of::<Redo<Executing, EachTransaction>>::NEW)
 };
 
 /// BP(XIL) without a truncation mark. Section III-A: XIL "avoids the use of log head and tail pointers [...] To achieve this, the XIL technique has
-/// to check the log from the beginning and detects the end by itself". Recovery replays all that a log has above the watermark. It is home
-/// already, and replaying it in the order of TxIDs changes nothing. Before a log begins again, the watermark is raised over what it has, durably:
-/// without that, another log's older version would be replayed over a newer one that is no longer in any log.
+/// to check the log from the beginning and detects the end by itself". Recovery replays everything in a log above the watermark. These values are
+/// home already, and replaying them in the order of TxIDs changes nothing. Before a log restarts, the watermark is durably raised above its
+/// transactions. Otherwise another log's older version would be replayed over a newer one that is no longer in any log.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -106,7 +106,7 @@ pub static XIL_UNMARKED: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    // The log lines, the home lines: a fence after each.
+    // The log lines and the home lines, with a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home, 2, 0)),
     ..native(&Of::<Redo<Executing, EachTransactionUnmarked>>::NEW)
 };
@@ -117,7 +117,7 @@ const PHASE_EARLY_EXECUTED: (Step, &str) = (
      commit record torn over it names TxID 0 or 1: truncated, or alone in not being so",
 );
 
-/// BP(VCBP): volatile checkpoint with bulk persistence alone.
+/// BP(VCBP): only volatile checkpoints with bulk persistence.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -151,7 +151,7 @@ pub static VCBP: SchemeDescriptor = SchemeDescriptor {
         BULK_STEPS,
         REDO_STEPS,
     ],
-    // BASE's log, and no more.
+    // Only BASE's log.
     commit_cost: Some(|_, data_lines, _| (data_lines + 1, 2, 0)),
     ..native(&Of::<Redo<Copying, BulkPersistence>>::NEW)
 };
@@ -194,9 +194,9 @@ pub static VCBP_TAIL: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<Redo<Copying<true>, BulkPersistence>>::NEW)
 };
 
-/// BP(VCBP) with MNE's log, a variant that the paper does not have: its BP(VCBP) gains more over BASE than lines that are flushed
-/// one by one allow. The log goes past the cache, with torn bits and one fence; home is persisted in bulk. A crash leaves of the log
-/// what it leaves of MNE's, and of home what it leaves of BPPM's.
+/// BP(VCBP) with MNE's log, a variant that the paper does not have. It exists because the paper's BP(VCBP) gains more over BASE than flushing line by
+/// line permits. The log is written past the cache, with torn bits and one fence; home locations are persisted in bulk. After a crash the log is as
+/// under MNE, and home as under BPPM.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -226,7 +226,7 @@ pub static VCBP_STREAMED: SchemeDescriptor = SchemeDescriptor {
     source: "ours, after Lu, Shu, Sun: Blurred Persistence",
     description: "BP(VCBP) with MNE's log: streamed past the cache with torn bits, one fence; bulk persistence",
     steps: &[&[Step::CommitFence], BULK_STEPS, REDO_STEPS],
-    // All log lines past the cache, a fence.
+    // All log lines past the cache, and a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     ..native(&Of::<Redo<Streaming, BulkPersistence>>::NEW)
 };

@@ -1,18 +1,17 @@
-//! `bppm-counted`, ours: BPPM with the count-based commit of Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu;
-//! section III-B), which needs no abort records.
+//! `bppm-counted`, ours: BPPM with the count-based commit of Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu; section III-B), which needs no abort
+//! records.
 //!
 //! # The protocol
 //!
-//! As BPPM (`blurred.rs`), but a commit record says in its ADDR field, which the paper leaves unused, how many
-//! records its transaction has. It counts if its blocks and those of so many records before it carry the same torn
-//! bit: then all of them were written in this run, and belong to it, because a transaction's records lie side by
-//! side. An aborted transaction leaves its records as they are, written to memory or not: no commit record counts
-//! them in, and their blocks are not used again in this run. So there are no abort records, no back-pointers and no
-//! look-ahead, a commit writes nothing back but its own lines, and recovery reads each log once, whole.
+//! Like BPPM (`blurred.rs`), but a commit record holds in its ADDR field, which the paper leaves unused, the number of records of its transaction. It
+//! is valid if its blocks and those of so many records before it carry the same torn bit: then all of them were written in this run and belong to it,
+//! because a transaction's records are contiguous. An aborted transaction leaves its records as they are, written to memory or not: no commit record
+//! includes them, and their blocks are not reused in this run. So there are no abort records, no back-pointers and no look-ahead. A commit writes
+//! back only its own lines, and recovery reads each log once, completely.
 //!
-//! A crash leaves any of the running transaction's blocks behind, torn or whole. Without its commit record they mean
-//! nothing; with it, but without one of the others, the count does not come out. A commit record of an earlier run
-//! that is not overwritten yet names a TxID at or below the watermark.
+//! A crash may leave any of the running transaction's blocks, torn or whole. Without the commit record they are ignored; if the commit record is
+//! there but another block is missing, the count does not match. A commit record of an earlier run that is not overwritten yet has a TxID at or below
+//! the watermark.
 
 use crate::native;
 use strandline_core::log::ThreadLog;
@@ -39,7 +38,7 @@ use strandline_core::transaction::{Concurrency, WriteSet};
 /// assert!(given_up.is_err());
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write(tx.root(0), 2))?;
-/// // What was aborted has left no abort record to be written back.
+/// // The aborted transaction has left no abort record to write back.
 /// assert_eq!((worker.statistics().total - before).lines_written_back, 1);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
@@ -70,7 +69,7 @@ pub static BPPM_COUNTED: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<Redo<Counting, BulkPersistence>>::NEW)
 };
 
-/// Execution in the log with counted commit records: a value's place is its record's position.
+/// Execution in the log with counted commit records: the location of a value is the position of its record.
 #[derive(Default)]
 pub struct Counting;
 

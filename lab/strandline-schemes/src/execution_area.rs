@@ -1,13 +1,13 @@
-//! The volatile area that a transaction executes in where it executes neither in its log nor in place.
+//! The volatile area in which a transaction executes if it executes neither in its log nor in place.
 
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{Memory, PersistentAddress};
 
-/// Words of an entry: its address and its value.
+/// How many words an entry has: its address and its value.
 const ENTRY_WORDS: u64 = 2;
 
-/// The words that the running transaction writes, in the order of their first writes. A value's place is its index. The memory is
-/// told of each access, as it takes time.
+/// The words that the running transaction writes, in the order of their first writes. The location of a value is its index. The area reports each
+/// access to the memory, since it takes time.
 #[derive(Default)]
 pub struct ExecutionArea {
     /// Addresses and newest values.
@@ -20,7 +20,7 @@ impl ExecutionArea {
         self.words.clear();
     }
 
-    /// Keeps a word's new value, over the previous one if there is one; returns its place.
+    /// Stores a word's new value, over the previous one if there is one. Returns its location.
     pub fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -37,7 +37,7 @@ impl ExecutionArea {
         self.words.len() as u32 - 1
     }
 
-    /// The same where the area is to go into `log`.
+    /// Like [`ExecutionArea::write`], if the area is later copied into `log`.
     pub fn write_for<M: Memory>(
         &mut self,
         memory: &M,
@@ -51,19 +51,19 @@ impl ExecutionArea {
         Ok(self.write(memory, word, previous))
     }
 
-    /// The value at a place.
+    /// Returns the value at a location.
     pub fn value<M: Memory>(&self, memory: &M, place: u32) -> u64 {
         memory.loaded_own(1);
         self.words[place as usize].1
     }
 
-    /// Addresses and newest values.
+    /// Returns addresses and newest values.
     pub fn words<M: Memory>(&self, memory: &M) -> &[(PersistentAddress, u64)] {
         memory.loaded_own(ENTRY_WORDS * self.words.len() as u64);
         &self.words
     }
 
-    /// Addresses and newest values, one after another.
+    /// Returns addresses and newest values, one at a time.
     pub fn entries<M: Memory>(&self, memory: &M) -> impl ExactSizeIterator<Item = (PersistentAddress, u64)> {
         self.words.iter().map(|&entry| {
             memory.loaded_own(ENTRY_WORDS);

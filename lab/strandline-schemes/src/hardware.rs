@@ -1,19 +1,17 @@
-//! Software under hardware that makes transactions atomic (Loose-Ordering Consistency, ATOM, WrAP): plain stores in
-//! place between the boundaries of a transaction, and no log.
+//! Software under hardware that makes transactions atomic (Loose-Ordering Consistency, ATOM, WrAP): plain stores in place between the boundaries of a
+//! transaction, and no log.
 //!
-//! | | what the software does |
+//! | | the software's operations |
 //! |---|---|
 //! | [`HardwareStores`] | [`Event::Begin`](strandline_core::memory::Event::Begin), loads and stores in place, [`Event::Commit`](strandline_core::memory::Event::Commit): TxBegin and TxCommit, the opening and closing of a wrap |
-//! | [`HardwareFlushed`] | the same, and before the commit every line stored to is written back, and a fence: ATOM's software before Atomic_End |
+//! | [`HardwareFlushed`] | like [`HardwareStores`]; before the commit every line stored to is written back and fenced, as by ATOM's software before Atomic_End |
 //!
-//! What a crash leaves is the hardware's business, and so is recovery: on a machine without such hardware these
-//! schemes are the stores alone. Isolation is by the writer's lock, which readers take as well since unfinished
-//! stores are in place, or by lock sets.
+//! The hardware determines the state after a crash, and recovers; on a machine without such hardware these schemes only store. Isolation is by lock
+//! sets, or by the writer's lock, which readers take as well since unfinished stores are in place.
 //!
-//! *Abort.* Hardware that has TxAbort takes the stores back when it is told
-//! ([`Event::Abort`](strandline_core::memory::Event::Abort)). Under other hardware the old values are stored again before, newest first
-//! (and written back, where commits write back); both before any lock is released. Keeping old values, and TxIDs where one writes at
-//! a time, costs no simulated time: they are the hardware's.
+//! *Abort.* Hardware that has TxAbort undoes the stores on [`Event::Abort`](strandline_core::memory::Event::Abort). Under other hardware the software
+//! first restores the old values, newest first (and writes them back, if commits write back). Both happen before any lock is released. Keeping old
+//! values, and TxIDs with a single writer, takes no simulated time, since that is the hardware's work.
 
 use crate::native;
 use strandline_core::Concurrency;
@@ -27,7 +25,7 @@ use strandline_core::transaction::{Statistics, WriteSet};
 
 /// Plain stores in place; with `FLUSH` they are written back before a commit.
 pub struct InPlace<const FLUSH: bool> {
-    /// The words stored to, in the order of their first stores, and what they held before.
+    /// The words stored to, in the order of their first stores, with their old values.
     old: Vec<(PersistentAddress, u64)>,
 }
 
@@ -40,7 +38,7 @@ pub struct InPlace<const FLUSH: bool> {
 /// let before = worker.statistics().total;
 /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 2, 3]))?;
 /// let cost = worker.statistics().total - before;
-/// // All that is left to do is the hardware's.
+/// // The hardware does everything else.
 /// assert_eq!((cost.lines_written_back, cost.fences), (0, 0));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
@@ -131,7 +129,7 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         Ok(())
     }
 
-    /// The hardware's counter.
+    /// Returns the next number of the hardware's counter.
     fn next_transaction<M: Memory>(&mut self, view: &View<M>) -> u64 {
         view.memory.number_transaction(SharedLayout::CLOCK)
     }
@@ -144,7 +142,7 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
             view.memory.store(at, old);
         }
         if FLUSH && !self.old.is_empty() {
-            // The hardware forgets its log, and what was taken back may be home.
+            // The hardware discards its log, and undone stores may already be home.
             let mut last = None;
             for line in self.old.iter().map(|&(at, _)| at.line()) {
                 if last.replace(line) != Some(line) {
@@ -156,12 +154,12 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         self.old.clear();
     }
 
-    /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
+    /// Fences, which is Loose-Ordering's TxFlush: if commits are acknowledged later, it waits for them.
     fn settle<M: Memory>(&mut self, view: &View<M>, _: &mut Statistics) {
         view.memory.fence(Step::CommitFence);
     }
 
-    /// The hardware has recovered the pool's words; there are no logs, and TxIDs begin anew.
+    /// Does nothing to the words, which the hardware has recovered; there are no logs, and TxIDs restart.
     fn recover<M: Memory>(
         view: &View<M>,
         begins: &mut dyn FnMut(RecoveryStep),
@@ -174,6 +172,6 @@ impl<const FLUSH: bool> Scheme for InPlace<FLUSH> {
         Ok(RecoveryReport { watermark, ..RecoveryReport::default() })
     }
 
-    /// Everything is home as far as software can say.
+    /// Does nothing: as far as software can tell, everything is home.
     fn drain<M: Memory>(_: &View<M>) {}
 }

@@ -1,12 +1,12 @@
-//! The software schemes of the papers, beside Blurred Persistence, which `strandline-core` has.
+//! The software schemes of the papers. Blurred Persistence itself is in `strandline-core`.
 //!
-//! One file per scheme, or for a few that differ in one thing, each opening with its protocol, what a crash at each step leaves, and
-//! why recovery is right; and in the same file its descriptor, from which the command, the crash checker and the counts are
-//! made. [`ALL`] lists them. A program of your own may have another list: [`Schemes`] is a value.
+//! Each scheme, or small group of similar schemes, has a file. It begins with the protocol, the states after a crash at each step, and the reason why
+//! recovery is correct. It also contains the scheme's descriptor, which the command, the crash checker and the counts use. [`ALL`] lists the schemes.
+//! Another program may use its own registry: [`Schemes`] is a value.
 //!
 //! # Adding a scheme
 //!
-//! A scheme is one file with a descriptor, and a line in [`ALL`]'s list. This one is in a program of its own, and complete:
+//! A scheme is one file with a descriptor, and a line in [`ALL`]'s list. This example is complete, in a program of its own:
 //!
 //! ```
 //! use strandline_core::Concurrency;
@@ -21,7 +21,7 @@
 //! /// BPPM that writes lines back home as soon as they are stored, and waits for them as late as BPPM does.
 //! type Eager = Redo<Executing, EagerHome>;
 //!
-//! /// How its transactions get home. They get into the log as in BPPM (`Executing`).
+//! /// Stores its transactions home. They are logged as in BPPM (`Executing`).
 //! struct EagerHome;
 //!
 //! impl Checkpoint for EagerHome {
@@ -117,7 +117,8 @@ pub use write_ahead::{BASE, BASE_TAIL};
 
 use strandline_core::scheme::{AnyScheme, Durability, SchemeDescriptor, leave_records};
 
-/// A scheme of software that runs on real memory and leaves records in its logs. What it is and costs, and which steps it has, is to be added.
+/// Returns the descriptor of a software scheme that runs on real memory and leaves records in its logs. Name, description, costs and steps have to be
+/// added.
 const fn native(scheme: &'static dyn AnyScheme) -> SchemeDescriptor {
     SchemeDescriptor {
         code: 0,
@@ -171,7 +172,7 @@ static LIST: [SchemeKind; 27] = [
     &WRAP,
 ];
 
-/// A pool that is used with this control, and may be of any of these schemes.
+/// Returns a setup for pools with this control that may use any of these schemes.
 pub const fn laboratory(concurrency: Concurrency) -> Setup<Concurrency> {
     Setup { control: concurrency, schemes: ALL }
 }

@@ -1,28 +1,26 @@
-//! MNE, Mnemosyne (Volos, Tack, Swift) as Blurred Persistence compares with it (section V-A): a redo log written
-//! past the cache, with torn bits; truncation by the committing thread or by a helper (section V-C-5, Fig. 14).
+//! MNE, the version of Mnemosyne (Volos, Tack, Swift) with which Blurred Persistence compares (section V-A): a redo log written past the cache, with
+//! torn bits; truncation by the committing thread or by a helper (section V-C-5, Fig. 14).
 //!
 //! # The protocol
 //!
 //! *Execution* in a volatile execution area, as in BASE (`write_ahead.rs`).
 //!
-//! *Commit.* The execution area and the commit record are streamed to the worker's log by non-temporal stores, whole
-//! lines at a time, and fenced once: acknowledged. Every block carries a torn bit that differs from the one it
-//! overwrites, so that a crash before the fence, which leaves any of the blocks behind, leaves a transaction that
-//! is seen to be incomplete, or all of it.
+//! *Commit.* Non-temporal stores write the execution area and the commit record to the worker's log, whole lines at a time. One fence follows, after
+//! which the transaction is acknowledged. Every block carries a torn bit that differs from the one it overwrites. So a crash before the fence, which
+//! may leave any of the blocks, leaves either the whole transaction or one that is recognisably incomplete.
 //!
-//! The paper says of MNE that it is "an optimized implementation of the baseline system, which uses write combing technique to bypass the CPU
-//! cache" (section V-A), and of torn bits that they are "proposed in Mnemosyne" (III-A). The first sentence alone makes
-//! [`MNE_SYNC_FENCED`] and [`MNE_ASYNC_FENCED`]: BASE's steps, past the cache, with a fence before the commit record.
+//! The paper says of MNE that it is "an optimized implementation of the baseline system, which uses write combing technique to bypass the CPU cache"
+//! (section V-A), and of torn bits that they are "proposed in Mnemosyne" (III-A). The first sentence alone describes [`MNE_SYNC_FENCED`] and
+//! [`MNE_ASYNC_FENCED`]: BASE's steps, past the cache, with a fence before the commit record.
 //!
-//! *Synchronous truncation*: BASE's.
+//! *Synchronous truncation* is that of BASE.
 //!
-//! *Asynchronous truncation.* The locks are released as soon as home is stored. A helper takes the transactions one
-//! by one, in the order of their TxIDs across all logs: it writes the home lines back, a fence, stores the TxID as
-//! the watermark, writes it back, a fence, and publishes it. A crash in between replays what is above the watermark.
-//! Because of the order, what is replayed is never older than what is home and truncated. A transaction is taken
-//! when no commit with a TxID at or below it is under way, so that none is passed over. A log whose transactions
-//! are all at or below the published watermark may restart; a worker whose log is full waits for the helper, or does
-//! the helper's work itself if nobody does it.
+//! *Asynchronous truncation.* The locks are released as soon as the values are stored home. A helper processes the transactions one by one, in the
+//! order of their TxIDs across all logs. It writes the home lines back and fences; it stores the TxID as the watermark, writes it back and fences;
+//! then it publishes the watermark. Recovery after a crash in between replays the transactions above the watermark. Because of the order, replayed
+//! values are never older than values that are home and truncated. The helper processes a transaction when no commit with a TxID at or below it is in
+//! progress, so that it skips none. A log whose transactions are all at or below the published watermark may restart; a worker whose log is full
+//! waits for the helper, or does the helper's work itself if there is no helper.
 //!
 //! Recovery: `recovery.rs`.
 
@@ -77,7 +75,7 @@ pub static MNE_SYNC: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    // All log lines past the cache, the home lines, the truncation mark: a fence after each.
+    // All log lines past the cache, the home lines, the truncation mark, with a fence after each.
     commit_cost: Some(|home, _, log_lines| (log_lines + home + 1, 3, 64 * log_lines)),
     ..native(&Of::<Redo<Streaming, EachTransaction>>::NEW)
 };
@@ -124,12 +122,12 @@ pub static MNE_ASYNC: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    // All log lines past the cache, a fence.
+    // All log lines past the cache, and a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     ..native(&Of::<Redo<Streaming, Helper>>::NEW)
 };
 
-/// MNE with synchronous truncation whose log saves nothing but the cache: BASE's records, past it.
+/// MNE with synchronous truncation whose log differs from BASE's only in bypassing the cache.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -211,12 +209,12 @@ const WATERMARK_FENCE_EACH: (Step, &str) = (
     "the fence after the next transaction's home lines completes it, so the durable watermark is at most one \
      transaction behind the published one; that one is home durably, and nothing newer that is home is forgotten",
 );
-/// Why [`Step::HelperWait`] is redundant with a single writer.
+/// The reason why [`Step::HelperWait`] is redundant with a single writer.
 pub const HELPER_WAIT: (Step, &str) =
     (Step::HelperWait, "commits are one after another; the helper reads which one has stored home last");
 
-/// Streaming from an execution area: a value's place is its index in the area. `FENCED`: with a fence before the commit record instead of
-/// torn bits.
+/// Streams records from an execution area; the location of a value is its index in the area. `FENCED` uses a fence before the commit record instead
+/// of torn bits.
 #[derive(Default)]
 pub struct Streaming<const FENCED: bool = false>(ExecutionArea);
 
@@ -296,7 +294,7 @@ impl Checkpoint for Helper {
             if advanced {
                 continue;
             }
-            // Whoever commits from here on sees that the helper waits; who has committed before, is seen now.
+            // A later commit sees that the helper waits; the transaction of an earlier commit is visible now.
             let _ = memory.compare_exchange(SharedLayout::HELPER_WAITS, 0, 1);
             let behind =
                 load_in_order(memory, SharedLayout::CLOCK) != memory.load(SharedLayout::PUBLISHED_WATERMARK);
@@ -323,12 +321,12 @@ pub(crate) fn advance_past<M: Memory>(view: &View<M>, log: &ThreadLog, mut advan
     }
 }
 
-/// A TxID such that every transaction up to it has stored home, and can be seen in its log, or has failed.
+/// Returns a TxID such that every transaction up to it has either stored home and is visible in its log, or has failed.
 pub(crate) fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> u64 {
     match concurrency {
         Concurrency::Stm | Concurrency::Locks => {
             let last = view.memory.load(SharedLayout::CLOCK);
-            // No transaction under this scheme is a large one, for whose end it could wait.
+            // Transactions of this scheme are never large, so there is no large one to wait for.
             let _ = wait_for_commits(view, last, Step::HelperWait);
             last
         }
@@ -336,8 +334,8 @@ pub(crate) fn last_home<M: Memory>(view: &View<M>, concurrency: Concurrency) -> 
     }
 }
 
-/// Truncates every transaction up to `last`, which have all stored home, one at a time in the order of their
-/// TxIDs; the caller holds [`SharedLayout::BULK`]. Returns whether there was any, or a TxID that failed.
+/// Truncates all transactions up to `last`, all of which have stored home, one at a time in the order of their TxIDs. The caller holds
+/// [`SharedLayout::BULK`]. Returns whether there was any, or a TxID that failed.
 fn truncate<M: Memory>(view: &View<M>, last: u64) -> bool {
     let memory = &view.memory;
     if last <= memory.load(SharedLayout::PUBLISHED_WATERMARK) {
@@ -357,12 +355,12 @@ fn truncate<M: Memory>(view: &View<M>, last: u64) -> bool {
         memory.fence(Step::HomeFence);
         raise_watermark(memory, transaction);
     }
-    // TxIDs between the last of these and `last` were taken by commits that failed: no log names them.
+    // The TxIDs after the last of these up to `last` belong to commits that failed, which are in no log.
     memory.store(SharedLayout::PUBLISHED_WATERMARK, last);
     true
 }
 
-/// Collects the transactions of log `index` up to `last` that no helper has seen, with their home lines.
+/// Collects the transactions of log `index` up to `last` that no helper has processed, with their home lines.
 fn collect<M: Memory>(
     view: &View<M>,
     index: u64,

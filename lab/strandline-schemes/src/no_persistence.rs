@@ -1,5 +1,5 @@
-//! NP, no persistence (Blurred Persistence, section V-A): the same transactions with a volatile execution
-//! area and nothing that makes them durable. The upper bound of every scheme.
+//! NP, no persistence (Blurred Persistence, section V-A): the same transactions with a volatile execution area, and without durability. It is the
+//! upper bound of every scheme.
 
 use crate::execution_area::ExecutionArea;
 use crate::native;
@@ -76,6 +76,6 @@ impl Scheme for NoPersistence {
         Err(Error::Unprotected { path: None })
     }
 
-    /// Nothing tells what it has stored: its pools are made durable as a whole, when they are closed.
+    /// Does nothing: the scheme's pools become durable as a whole when they are closed, because it does not record what it stored.
     fn drain<M: Memory>(_: &View<M>) {}
 }

@@ -1,28 +1,28 @@
-//! Memory persistency models as software meets them (deferred-commit paper, section 4): which barriers a program
-//! issues so that its stores persist in the order that it needs.
+//! Memory persistency models from the software's point of view (deferred-commit paper, section 4): the barriers that a program issues so that its
+//! stores persist in the necessary order.
 //!
-//! What the barriers then mean is for the world to say: `strandline-persistency` analyses them, natively a sync
-//! barrier is clwb and sfence (`pcommit` was never shipped) and persist barriers do not exist.
+//! The world determines the effect of the barriers. `strandline-persistency` analyses them. Natively a sync barrier is clwb and sfence (`pcommit` was
+//! never shipped), and persist barriers do not exist.
 
 use strandline_core::memory::{Event, LINE_BYTES, Memory, PersistentAddress, Step};
 pub use strandline_core::scheme::Persistency;
 
 /// A persistency model as a type.
 pub trait PersistencyModel: Send + 'static {
-    /// The same as a value.
+    /// The model as a value.
     const MODEL: Persistency;
 }
 
 /// Strict persistency: stores persist in the order in which they become visible, without barriers.
 pub struct Strict;
 
-/// Epoch persistency: persist barriers order what is before them before what is after, and nobody waits.
+/// Epoch persistency: persist barriers order earlier persists before later ones, and no thread waits.
 pub struct Epoch;
 
-/// Eager sync: a sync barrier waits until what was written back is durable.
+/// Eager sync: a sync barrier waits until everything that was written back is durable.
 pub struct EagerSync;
 
-/// Strand persistency: persist barriers order within a strand, and a new strand forgets what was before it.
+/// Strand persistency: persist barriers order within a strand, and a new strand is not ordered after the previous one.
 pub struct Strand;
 
 impl PersistencyModel for Strict {
@@ -40,17 +40,15 @@ impl PersistencyModel for Strand {
 
 /// The barriers that a program issues under a model.
 pub(crate) trait Barriers {
-    /// A barrier between persists: a persist barrier or a sync barrier.
+    /// Executes a barrier between persists: a persist barrier or a sync barrier.
     fn barrier<M: Memory>(self, memory: &M, step: Step);
-    /// A barrier that only models with strong persist atomicity need: what comes after orders itself after what
-    /// other threads did before.
+    /// Executes a barrier that only models with strong persist atomicity need: it orders later persists after what other threads did before.
     fn atomicity_barrier<M: Memory>(self, memory: &M, step: Step);
-    /// A new strand, where there are strands.
+    /// Begins a new strand, if the model has strands.
     fn new_strand<M: Memory>(self, memory: &M, step: Step);
-    /// Has `bytes` bytes from `at` written back, where a sync barrier covers only that.
+    /// Writes back `bytes` bytes from `at`, if a sync barrier covers only what was written back.
     fn write_back<M: Memory>(self, memory: &M, at: PersistentAddress, bytes: u64, step: Step);
-    /// Has the lines of these words written back, where a sync barrier covers only that; neighbours in one line
-    /// follow one another.
+    /// Writes back the lines of these words, if a sync barrier covers only what was written back. Words of one line must be adjacent in the list.
     fn write_back_words<M: Memory>(
         self,
         memory: &M,

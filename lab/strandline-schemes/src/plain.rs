@@ -1,13 +1,12 @@
-//! Plain programs: the same structures as a C programmer would have written them, by loads and stores in place. There is no write
-//! set, no log and no validation; locks are declared, and taken before a critical section begins.
+//! Plain programs: the same structures as a C programmer would have written them, with loads and stores in place. There is no write set, no log and
+//! no validation. Locks are declared, and taken before a critical section begins.
 //!
-//! By itself such a program is `volatile`, the reference without transactions that every scheme is measured against. Beside
-//! hardware that makes transactions atomic it is what the papers of that hardware ran ([`Program`]): its critical sections are
-//! atomic regions, from [`Event::Begin`] to [`Event::Commit`].
+//! Without hardware such a program is `volatile`, the reference without transactions against which every scheme is measured. Beside hardware that
+//! makes transactions atomic it is the kind of program that the papers about that hardware ran ([`Program`]): its critical sections are atomic
+//! regions, from [`Event::Begin`] to [`Event::Commit`].
 //!
-//! *Abort.* A critical section that is given up ends with [`Event::Abort`] where the hardware has TxAbort, which takes the stores
-//! back. Elsewhere they stay, since the program keeps no old values ([`Runner::rolls_back`]), and the region ends with what it has
-//! stored, as any other.
+//! *Abort.* A critical section that is given up ends with [`Event::Abort`] if the hardware has TxAbort, which undoes the stores. Otherwise the stores
+//! stay, since the program keeps no old values ([`Runner::rolls_back`]), and the region ends like any other.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -23,26 +22,25 @@ use strandline_core::transaction::{Abort, Lock, Read, Runner, Statistics, Transa
 /// How the critical sections of a plain program are isolated, atomic and durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Which locks are taken before; `None`: none, since it is alone.
+    /// Which locks are taken before a critical section; `None`: none, since the program is alone.
     pub locking: Option<Locking>,
-    /// Whether they are atomic regions of the hardware.
+    /// Whether critical sections are atomic regions of the hardware.
     pub in_regions: bool,
-    /// Whether all lines stored to are written back, and a fence waits for them, before a region ends: what ATOM asks of its
-    /// programs before Atomic_End.
+    /// Whether all lines stored to are written back and fenced before a region ends, as ATOM requires before Atomic_End.
     pub flushes: bool,
 }
 
 /// Which locks a plain program takes before a critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Locking {
-    /// One for all.
+    /// One lock for everything.
     One,
-    /// Those that it declares, in order, and the one for all where it declares none. They guard what the program says they do: a bucket's
-    /// lock its chain. Who declares some in one critical section does so in all that store.
+    /// The declared locks, in order, or the one lock if none are declared. The program states what they guard; a bucket's lock guards its chain. A
+    /// program that declares locks in one critical section must do so in all that store.
     Declared,
-    /// Those of the [parts](Transaction::section) of what is run, each a critical section by itself: all stores are in one.
+    /// The locks of the [parts](Transaction::section) of the program, each of which is a critical section; all stores must be in one.
     OfParts,
-    /// None: each thread has a structure [of its own](PlainWorker::under). They meet at the heap's chunk table alone.
+    /// No locks, since each thread has a structure [of its own](PlainWorker::under). Threads share only the heap's chunk table.
     OfThread,
 }
 
@@ -50,7 +48,7 @@ impl Program {
     /// The reference: one lock, and nothing survives.
     pub const VOLATILE: Self = Self { locking: Some(Locking::One), in_regions: false, flushes: false };
 
-    /// A program of so many threads; one that is alone takes no locks, but for those that tell the parts of what it runs.
+    /// Returns a program of so many threads. A single thread takes no locks, unless locks also delimit its parts.
     pub fn of_threads(self, threads: usize) -> Self {
         let needed = |locking: &Locking| threads > 1 || *locking == Locking::OfParts;
         Self { locking: self.locking.filter(needed), ..self }
@@ -77,16 +75,16 @@ pub struct PlainWorker<M: Memory>(PlainTx<M>);
 struct Direct<M> {
     view: View<M>,
     program: Program,
-    /// The running critical section takes the locks that it declares.
+    /// Whether the running critical section takes declared locks.
     is_declared: bool,
-    /// Whether something is to be done before its stores.
+    /// Whether work is needed before its stores.
     is_watched: bool,
-    /// It may store: a critical section is running.
+    /// Whether a critical section is running, so that stores are permitted.
     is_running: bool,
-    /// It has the lock for the chunk table too.
+    /// Whether it also holds the lock of the chunk table.
     has_heap: bool,
     has_stored: bool,
-    /// Lines that it has stored to, in the order of their first stores; where it writes them back.
+    /// The lines that it has stored to, in the order of their first stores, if it writes them back.
     stored: Vec<PersistentAddress>,
     error: Option<Error>,
     statistics: Statistics,
@@ -98,38 +96,38 @@ pub struct PlainTx<M: Memory> {
     arenas: Arenas,
     /// The numbers of the declared locks that are held.
     held: Vec<u32>,
-    /// The region of the heap that the section allocates from: the one that it declared, or the thread's own.
+    /// The region of the heap from which the section allocates: the one that it declared, or the thread's own.
     region: Option<u32>,
     /// The thread's own region and blocks.
     own: Own,
-    /// What takes the pool's roots' place.
+    /// The word in place of the pool's roots.
     root: Option<PersistentAddress>,
 }
 
-/// Where a thread allocates whose critical section declares locks, and no region among them: what it frees it keeps, as a C program's
-/// allocator has lists of freed blocks for each thread. So nothing of the heap is shared but the chunk table. Blocks are whole lines,
-/// since hardware undoes lines. A power failure forgets what was free; nothing leads there.
+/// The memory of a thread whose critical section declares locks but no region. The thread keeps the blocks that it frees, like the per-thread lists
+/// of a C allocator, so that threads share only the chunk table. Blocks are whole lines, since hardware undoes lines. After a power failure the free
+/// blocks are unreachable and unused.
 #[derive(Default)]
 struct Own {
-    /// Its chunks are the thread's alone.
+    /// The number of a region whose chunks belong only to this thread.
     region: u32,
     /// Whether the running section allocates here.
     is_used: bool,
-    /// Blocks by their size in bytes.
+    /// Free blocks by their size in bytes.
     free: BTreeMap<u64, Vec<PersistentAddress>>,
-    /// What the running section took from there.
+    /// The blocks that the running section has allocated here.
     taken: Vec<(u64, PersistentAddress)>,
-    /// What it freed, which is not free before it has ended.
+    /// The blocks that it has freed, which stay allocated until it ends.
     freed: Vec<(u64, PersistentAddress)>,
 }
 
 impl Own {
     fn new(index: u64) -> Self {
-        // Regions of workloads are numbered from 0.
+        // Workloads number their regions from 0.
         Self { region: u32::MAX - index as u32, ..Self::default() }
     }
 
-    /// The section has ended; what it took is back unless it is done.
+    /// Ends the section. Frees the blocks that it allocated unless it `is_done`.
     fn end(&mut self, is_done: bool) {
         let back = if is_done { &mut self.freed } else { &mut self.taken };
         for (bytes, at) in back.drain(..) {
@@ -141,17 +139,17 @@ impl Own {
 }
 
 impl PlainWorker<Native> {
-    /// The reference, allocating from arena `index` of an open pool, which is marked as used without persistence.
+    /// Creates the reference program's worker, which allocates from arena `index` of an open pool. Marks the pool as used without persistence.
     ///
     /// # Errors
-    /// As [`Pool::unprotected_view`].
+    /// As for [`Pool::unprotected_view`].
     pub fn in_pool<C: Control<Memory = Native>>(pool: &Pool<C>, index: u64) -> Result<Self> {
         Ok(Self::new(pool.unprotected_view()?, index, Program::VOLATILE))
     }
 }
 
 impl<M: Memory> PlainWorker<M> {
-    /// A worker that allocates from arena `index`.
+    /// Creates a worker that allocates from arena `index`.
     pub fn new(view: View<M>, index: u64, program: Program) -> Self {
         let is_watched = program.flushes
             || matches!(program.locking, Some(Locking::Declared | Locking::OfParts | Locking::OfThread));
@@ -177,7 +175,7 @@ impl<M: Memory> PlainWorker<M> {
         })
     }
 
-    /// This worker with the word `root` in the place of the pool's roots, for a structure beside others.
+    /// Returns this worker with the word `root` in place of the pool's roots, for one of several structures.
     pub fn under(mut self, root: PersistentAddress) -> Self {
         self.0.root = Some(root);
         self
@@ -212,7 +210,7 @@ impl<M: Memory> PlainWorker<M> {
         tx.direct.view.memory.end_transaction();
         let result = outcome.unwrap_or_else(|panic| resume_unwind(panic));
         if tx.direct.view.memory.is_forked() {
-            // The closure forked, and this is the child.
+            // The closure has forked, and this is the child.
             return Err(Error::Forked);
         }
         result.map_err(|_| tx.direct.error.take().unwrap_or(Error::Aborted))
@@ -259,7 +257,7 @@ impl<M: Memory> PlainTx<M> {
         let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
             &mut self.direct;
         let memory = &view.memory;
-        // Whether what it has stored stays.
+        // Whether its stores stay.
         let is_done = is_done || !(program.in_regions && memory.takes_stores_back());
         match (program.in_regions, is_done) {
             (true, true) if *has_stored => {
@@ -295,7 +293,7 @@ impl<M: Memory> PlainTx<M> {
     }
 }
 
-/// The lock of the heap's chunk table where locks are declared: taken last, and held to the end.
+/// The lock of the heap's chunk table if locks are declared. It is taken last, and held to the end.
 const HEAP: VolatileAddress = SharedLayout::WRITER;
 
 impl<M: Memory> Runner for PlainWorker<M> {
@@ -325,7 +323,7 @@ impl<M: Memory> Runner for PlainWorker<M> {
         self.takes_locks()
     }
 
-    /// A fence is Loose-Ordering's TxFlush: where commits are acknowledged later, it waits for them.
+    /// Fences, which is Loose-Ordering's TxFlush: if commits are acknowledged later, it waits for them.
     fn drain(&mut self) -> Result<()> {
         if self.0.direct.program.in_regions {
             self.0.direct.view.memory.fence(Step::CommitFence);
@@ -344,12 +342,12 @@ impl<M: Memory> Runner for PlainWorker<M> {
 }
 
 impl<M: Memory> Direct<M> {
-    /// Checks that `words` words at `at` are data.
+    /// Checks that the `words` words at `at` are data.
     fn check(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         if self.view.layout.is_data(at, words) { Ok(()) } else { self.check_again(at, words) }
     }
 
-    /// The same, when the pool may have grown.
+    /// Checks the words again after the pool may have grown.
     #[cold]
     fn check_again(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
         self.view.look_how_far();
@@ -363,7 +361,7 @@ impl<M: Memory> Direct<M> {
         at >= self.view.layout.chunk_table && at < self.view.layout.chunks
     }
 
-    /// Takes the lock of the chunk table, and of how many chunks there are: whoever looks for a free chunk there must have it.
+    /// Takes the lock of the chunk table and of the number of chunks, which a search for a free chunk needs.
     #[cold]
     fn lock_heap(&mut self) {
         if !self.has_heap {
@@ -372,7 +370,7 @@ impl<M: Memory> Direct<M> {
         }
     }
 
-    /// Before a store to `words` words at `at`, where something is to be done then.
+    /// Does the work that is needed before a store to `words` words at `at`.
     #[inline(never)]
     fn watch(&mut self, at: PersistentAddress, words: usize, first: u64) -> Result<(), Abort> {
         if !self.is_running {
@@ -385,7 +383,7 @@ impl<M: Memory> Direct<M> {
         if self.is_declared && self.is_in_table(at) {
             self.lock_heap();
             if first == 0 {
-                // Whoever has a chunk has it under locks of its own.
+                // Each chunk is guarded by the locks of its owner.
                 return Err(self.fail(Error::Parameter(
                     "a plain program gave a chunk of the heap back under declared locks, which do not guard that: choose it \
                      without +locks"

@@ -1,29 +1,28 @@
-//! S-WAL, write-ahead logging of 64-byte blocks in software (Lu, Shu, Sun, Mutlu, *Loose-Ordering Consistency*,
-//! Fig. 2 (a) and section 5.2).
+//! S-WAL, write-ahead logging of 64-byte blocks in software (Lu, Shu, Sun, Mutlu, *Loose-Ordering Consistency*, Fig. 2 (a) and section 5.2).
 //!
 //! # The protocol
 //!
-//! *Execution* (phase 1). The first write to a block copies it into the worker's log, with its address; reads and
-//! writes of the transaction go there. The cache holds both copies, which is what H-WAL saves.
+//! *Execution* (phase 1). The first write to a block copies it into the worker's log, with its address; the transaction's reads and writes access
+//! this copy. The cache holds both copies, which H-WAL avoids.
 //!
-//! *Commit* (phase 2). The log's lines are written back, a fence; then the commit record is stored, written back, a
-//! fence: the transaction is acknowledged. The record is a word, TxID and number of blocks, so it is there or not; a
-//! crash before the first fence leaves any part of the blocks and no record.
+//! *Commit* (phase 2). The log's lines are written back and fenced. Then the commit record is stored, written back and fenced, and the transaction is
+//! acknowledged. The record is one word, with TxID and number of blocks, so it is written atomically. A crash before the first fence leaves any part
+//! of the blocks and no record.
 //!
-//! *In-place update* (phase 3). The new values are stored home, their lines are written back, a fence. A crash leaves any
-//! part of them home; the log replays all.
+//! *In-place update* (phase 3). The new values are stored home, and their lines are written back and fenced. A crash leaves any part of them home;
+//! recovery replays all of them from the log.
 //!
-//! *Truncation* (phase 4). The record's number of blocks is set to 0, written back, a fence. Only now the locks are
-//! released, so that an older version is never replayed over a newer one that is home and truncated.
+//! *Truncation* (phase 4). The record's number of blocks is set to 0, written back and fenced. Only then are the locks released, so that an older
+//! version is never replayed over a newer one that is home and truncated.
 //!
-//! So a log holds one transaction, and recovery replays those of all logs that lie above the watermark, in the order of their
-//! TxIDs. They write different blocks. When that is durable the watermark rises to the highest TxID in any log, which
-//! ends it: a crash before repeats it all.
+//! So a log holds one transaction, and recovery replays the transactions of all logs that are above the watermark, in the order of their TxIDs. They
+//! write different blocks. When that is durable, recovery ends by raising the watermark to the highest TxID in any log; after a crash before that, it
+//! repeats everything.
 //!
-//! # No life's leavings complete another's record
+//! # Remains of one life never complete a record of another
 //!
-//! A commit record is one word, stored when all its blocks are durable, so that it is completed by nothing that was there
-//! before. What a life leaves lies at or below the watermark, and the next one's TxIDs above it: the logs need not be zeroed.
+//! A commit record is one word, stored when all its blocks are durable, so earlier contents cannot complete it. The TxIDs that a life leaves are at
+//! or below the watermark, and those of the next life are above it, so the logs need not be zeroed.
 
 use crate::native;
 use crate::write_ahead::{SORT, TRUNCATION_FENCE};
@@ -38,9 +37,9 @@ use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
 use strandline_core::scheme::{check_transaction, logs};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
-/// Blocks behind one line of addresses.
+/// How many blocks follow one line of addresses.
 const GROUP: u64 = 7;
-/// Bits of the number of blocks in a commit record; the rest is the TxID.
+/// How many bits of a commit record hold the number of blocks; the rest is the TxID.
 const COUNT_BITS: u32 = 20;
 
 /// S-WAL's state for one worker.
@@ -103,15 +102,15 @@ pub static S_WAL: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<SoftwareWriteAhead>::NEW)
 };
 
-/// A log with a transaction that is not truncated: it stores one block, near the roots.
+/// Fills a log with a transaction that is not truncated: it stores one block, near the roots.
 fn leave_block(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
-    // The record; then the addresses of seven blocks, and the blocks.
+    // The record, followed by the addresses of seven blocks, and the blocks.
     log[0] = (1 + random(39)) << 20 | 1;
     log[8] = layout.word_near_roots(random).line().offset();
     log[16..24].iter_mut().for_each(|word| *word = random(u64::MAX));
 }
 
-/// Where block `number`'s address and words are in the log.
+/// Returns the addresses in the log of block `number`'s address and words.
 fn block_at(log: PersistentAddress, number: u32) -> (PersistentAddress, PersistentAddress) {
     let (group, slot) = (u64::from(number) / GROUP, u64::from(number) % GROUP);
     let group = log.byte(LINE_BYTES * (1 + (GROUP + 1) * group));
@@ -276,11 +275,11 @@ impl Scheme for SoftwareWriteAhead {
         Ok(report)
     }
 
-    /// Everything that is committed is home.
+    /// Does nothing: all committed values are home.
     fn drain<M: Memory>(_: &View<M>) {}
 }
 
-/// The committed transactions that are to be replayed: number, log, blocks. `report` has the watermark, which becomes that after recovery.
+/// Returns the committed transactions to replay: number, log, blocks. `report` has the watermark before, and gets the one after recovery.
 ///
 /// # Errors
 /// Returns [`Error::Damaged`] if a log claims more blocks than fit.
@@ -311,7 +310,7 @@ fn scan_committed<M: Memory>(
 }
 
 impl SoftwareWriteAhead {
-    /// A place as an address in the log.
+    /// Returns a location as an address in the log.
     fn place(&self, place: u32) -> PersistentAddress {
         let (_, words) = block_at(self.log, place / LINE_WORDS as u32);
         words.word((place % LINE_WORDS as u32).into())

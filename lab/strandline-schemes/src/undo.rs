@@ -1,41 +1,36 @@
-//! A thread's undo log (deferred-commit paper, sections 3.1 and 6.1): a few entries of fixed size, used in turn.
+//! A thread's undo log (deferred-commit paper, sections 3.1 and 6.1): a small number of entries of fixed size, used in turn.
 //!
 //! ```text
 //! log     word 0   magic | number of entries << 32, or 0 for a log without any
 //!         line 1   the first entry, then the others
 //! entry   word 0   generation << 1 | committed
 //!         word 1   the transaction's number: above those before it in this log, and above the watermark
-//!         word 2   words behind this one | CRC-32C << 32, of generation, number, their count and these words
-//!         word 3   pairs: the address of a word that the transaction stores to, and what it held before;
-//!                  behind them, under DCT, a word for each lock: its number << 1 | 1, and its timestamp << 32
+//!         word 2   number of words after this one | CRC-32C << 32, of generation, number, that count and those words
+//!         word 3   pairs: the address of a word that the transaction stores to, and its old value;
+//!                  after them, under DCT, a word for each lock: its number << 1 | 1, and its timestamp << 32
 //! ```
 //!
-//! An entry counts if its checksum is right, so that it may persist in any order and in pieces. A transaction
-//! commits by setting the lowest bit of its entry's first word. The next transaction to use the entry counts its
-//! generation up; whatever part of that persists, the entry is either committed or, until it is complete, has a
-//! wrong checksum: either way nothing is undone, and before it is complete nothing has been stored in place.
+//! An entry is valid if its checksum is right, so its parts may persist in any order. A transaction commits by setting the lowest bit of its entry's
+//! first word. The next transaction to use the entry increments its generation. Whatever part of that persists, the entry is either committed or,
+//! until it is complete, has a wrong checksum. In both cases nothing is undone, and nothing has been stored in place before the entry is complete.
 //!
 //! # Recovery
 //!
-//! Recovery undoes the entries of all logs that count, are not committed, and have numbers above the watermark. Of two that
-//! share a lock, the one with the lock's higher timestamp is the later one, and is undone first (6.1.1). SCT logs no
-//! timestamps: no two of its entries that are to be undone share a word. Of a timestamp the lower half is logged, and that
-//! suffices: entries of one lock persist in the order of its timestamps, and an entry is used again only behind the marks of
-//! its transaction's predecessors. So between two that are to be undone there are fewer transactions on the lock than there are
-//! entries, and their timestamps differ by less. What is undone is written back and fenced; then the
-//! watermark rises to the highest number found anywhere, in complete entries and others, and is fenced; then the logs are
-//! zeroed, and that is fenced. A crash before the watermark has risen repeats it all. After it
-//! nothing is left to undo, however much of the logs is zeroed: every number that is still there is at or below the
-//! watermark, and so is zero. New numbers begin above it.
+//! Recovery undoes the entries of all logs that are valid, uncommitted, and numbered above the watermark. Of two that share a lock, the one with the
+//! lock's higher timestamp is the later one, and is undone first (6.1.1). SCT logs no timestamps, since no two of its entries that have to be undone
+//! share a word. Logging the lower half of a timestamp suffices: entries of one lock persist in the order of its timestamps, and an entry is reused
+//! only after the marks of its transaction's predecessors. So there are fewer transactions on the lock between two entries to undo than there are
+//! entries, and their timestamps differ by less. Recovery writes back and fences the undone values. Then it raises the watermark to the highest
+//! number found anywhere, in complete entries and others, and fences; then it zeroes the logs and fences. After a crash before the watermark is
+//! raised, recovery repeats everything. After that nothing is left to undo, whichever part of the logs is zeroed: every remaining number is at or
+//! below the watermark. New numbers begin above it.
 //!
-//! # No life's leavings complete another's entry
+//! # Remains of one life never complete an entry of another
 //!
-//! Generations begin at 1 in every life, and a number that never became durable is used again: the watermark cannot
-//! rise above what is not there. So an entry of which the checksum and the pairs survived, but not its first words,
-//! would be completed by the first words alone of another entry in its place, with the same numbers, and undo what never
-//! happened. That is why recovery zeroes the logs: a life begins with logs that hold nothing, durably. It does so when the
-//! pool was closed, or changes its scheme, too (`scheme/current.rs`). Within a life no entry has the generation of
-//! an older one in its place.
+//! Generations begin at 1 in every life, and a number that never became durable is reused, because the watermark cannot reflect it. So if the
+//! checksum and the pairs of an entry survived, but not its first words, the first words of another entry in its place, with the same numbers, would
+//! complete it. Recovery would then undo something that never happened. Therefore recovery zeroes the logs durably before a life begins. It also does
+//! so when the pool was closed or changes its scheme (`scheme/current.rs`). Within a life no entry has the generation of an older one in its place.
 
 use std::collections::BTreeMap;
 
@@ -48,22 +43,22 @@ use strandline_core::transaction::Holder;
 
 const MAGIC: u64 = 0x4f44_4e55;
 const HEADER_WORDS: u64 = 3;
-/// Entries in a worker's log, which its transactions use in turn.
+/// How many entries a worker's log has; its transactions use them in turn.
 pub const ENTRIES: u64 = 4;
 
 /// An entry of a log, as one transaction uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoEntry {
-    /// Its first word.
+    /// The address of its first word.
     pub at: PersistentAddress,
     /// How often the entry was used before, plus one.
     pub generation: u64,
-    /// Its volatile words.
+    /// The address of its volatile words.
     volatile: VolatileAddress,
 }
 
 impl UndoEntry {
-    /// The entry that transaction `holder` uses, where logs have `entries` entries.
+    /// Returns the entry that transaction `holder` uses, if logs have `entries` entries.
     pub fn of<M: Memory>(view: &View<M>, holder: Holder, entries: u64) -> Self {
         let number = holder.sequence % entries;
         Self {
@@ -73,55 +68,54 @@ impl UndoEntry {
         }
     }
 
-    /// The generation whose commit is durable (`commit_persisted`).
+    /// Returns the word with the generation whose commit is durable (`commit_persisted`).
     pub fn persisted(self) -> VolatileAddress {
         self.volatile
     }
 
-    /// The log entry's lock.
+    /// Returns the log entry's lock.
     pub fn lock(self) -> VolatileAddress {
         self.volatile.word(1)
     }
 
-    /// The transaction's TxID.
+    /// Returns the word with the transaction's TxID.
     pub fn transaction(self) -> VolatileAddress {
         self.volatile.word(2)
     }
 
-    /// How many transactions precede it; their names follow from [`UndoEntry::previous`] on.
+    /// Returns the word with the number of transactions that precede it; their names are at [`UndoEntry::previous`].
     pub fn previous_count(self) -> VolatileAddress {
         self.volatile.word(3)
     }
 
-    /// The name of the `i`-th transaction that precedes it.
+    /// Returns the word with the name of the `i`-th transaction that precedes it.
     pub fn previous(self, i: u64) -> VolatileAddress {
         self.volatile.word(LINE_WORDS + i)
     }
 
-    /// The generation of the entry's user (6.1.2: "a log generation number associated with every log entry"), stored behind
-    /// that user's first barrier: all earlier generations have committed. Being volatile, it orders its reader after that
-    /// barrier, and not after any persist of the user.
+    /// Returns the word with the generation of the entry's user (6.1.2: "a log generation number associated with every log entry"). The user stores
+    /// it after its first barrier, so all earlier generations have committed. Since the word is volatile, it orders a reader after that barrier, and
+    /// not after any persist of the user.
     pub fn user(self) -> VolatileAddress {
         self.volatile.word(6)
     }
 
-    /// The newest generation of the entry whose transaction has committed: by the mark that it bears, or by the next
-    /// generation's presence.
+    /// Returns the newest generation of the entry whose transaction has committed, according to its mark or to the presence of the next generation.
     pub fn committed_generation<M: Memory>(self, memory: &M) -> u64 {
         ((memory.load(self.at) + 1) >> 1).saturating_sub(1)
     }
 
-    /// Marks the entry invalid (`commitTransaction`); by its owner, who alone begins a new generation.
+    /// Marks the entry invalid (`commitTransaction`). Only its owner, which alone begins a new generation, may call this.
     pub fn commit<M: Memory>(self, memory: &M) {
         memory.store(self.at, self.generation << 1 | 1);
     }
 
-    /// The same by somebody else, if it has not been done yet.
+    /// Marks the entry invalid on behalf of its owner, unless that has already been done.
     pub fn commit_for_owner<M: Memory>(self, memory: &M) {
         let _ = memory.compare_exchange(self.at, self.generation << 1, self.generation << 1 | 1);
     }
 
-    /// The addresses that the entry can undo.
+    /// Collects the addresses that the entry can undo.
     pub fn addresses<M: Memory>(self, memory: &M, into: &mut Vec<PersistentAddress>) {
         into.clear();
         let words = memory.load(self.at.word(2)) & u64::from(u32::MAX);
@@ -133,12 +127,13 @@ impl UndoEntry {
 /// A lock that a transaction holds: its number, and the timestamp that the transaction gives it.
 pub type LockStamp = (u32, u64);
 
-/// The word that logs a lock's timestamp. Addresses of words are even, and locks are fewer than 2^31: each has four words.
+/// Encodes a lock's timestamp for the log. Addresses of words are even, so the lowest bit marks a lock. There are fewer than 2^31 locks, since each
+/// has four words.
 fn stamp_word((lock, timestamp): LockStamp) -> u64 {
     timestamp << 32 | u64::from(lock) << 1 | 1
 }
 
-/// Whether this word logs a lock's timestamp, where an address would be otherwise.
+/// Returns whether this word logs a lock's timestamp, rather than an address.
 fn is_lock(word: u64) -> bool {
     word & 1 == 1
 }
@@ -151,13 +146,13 @@ fn entry_at(layout: &Layout, log: PersistentAddress, entries: u64, number: u64) 
     log.byte(LINE_BYTES + number * entry_bytes(layout, entries))
 }
 
-/// Words that an entry has room for behind its header.
+/// Returns how many words an entry has room for after its header.
 fn capacity(layout: &Layout, entries: u64) -> u64 {
     entry_bytes(layout, entries) / 8 - HEADER_WORDS
 }
 
-/// The words of a whole log with `entries` entries, of which the first is that of a transaction under way: it stores
-/// to the words of `pairs`, which held these values. What the crash checker finds in memory that was used before.
+/// Returns the words of a whole log with `entries` entries. The first entry belongs to a transaction in progress that stores to the words of `pairs`,
+/// which held these values. The crash checker puts this into memory that was used before.
 pub fn undo_log_words(
     layout: &Layout,
     entries: u64,
@@ -173,12 +168,12 @@ pub fn undo_log_words(
     words
 }
 
-/// The first word of a log.
+/// Returns the first word of a log.
 const fn header(entries: u64) -> u64 {
     MAGIC | entries << 32
 }
 
-/// An entry's words: the header, and `logged` behind it.
+/// Encodes an entry: the header, followed by `logged`.
 fn encode(
     generation: u64,
     number: u64,
@@ -203,23 +198,23 @@ fn checksum(generation: u64, number: u64, logged: &[u64], bytes: &mut Vec<u8>) -
     crc32c::crc32c(bytes).into()
 }
 
-/// The writing end of one log, owned by the worker that leases it.
+/// The writing end of a log, owned by the worker that leases it.
 pub struct UndoLog {
     log: u64,
     entries: u64,
-    /// How many transactions have used the log in this life: names the one that begins next.
+    /// How many transactions have used the log in this life, which names the one that begins next.
     sequence: u64,
-    /// The number of the last one that has an entry.
+    /// The number of the last transaction that has an entry.
     number: u64,
     words: Vec<u64>,
     bytes: Vec<u8>,
 }
 
 impl UndoLog {
-    /// Leases the log `log`, making it first, with `entries` entries, if the pool does not have it yet.
+    /// Leases the log `log`. If the pool does not have it yet, creates it with `entries` entries.
     ///
     /// # Panics
-    /// `entries` is 0, more than [`SharedLayout::UNDO_ENTRIES`], or not what the log was made with.
+    /// Panics if `entries` is 0, above [`SharedLayout::UNDO_ENTRIES`], or not the number with which the log was created.
     pub fn lease<M: Memory>(view: &View<M>, log: u64, entries: u64) -> Self {
         assert!((1..=SharedLayout::UNDO_ENTRIES).contains(&entries), "an undo log of {entries} entries");
         let (memory, start) = (&view.memory, view.layout.log(log));
@@ -246,12 +241,12 @@ impl UndoLog {
         }
     }
 
-    /// Where the log's next transaction and its last number are kept while nobody leases it.
+    /// Returns the word that keeps the log's next transaction and last number while no worker leases it.
     fn resting<M: Memory>(view: &View<M>, log: u64) -> VolatileAddress {
         view.shared.undo_entry(log, 0).word(4)
     }
 
-    /// Leaves the log for the next lessee, and the pool's clock no lower than its last number.
+    /// Leaves the log for the next lessee, and raises the pool's clock to at least its last number.
     pub fn release<M: Memory>(&mut self, view: &View<M>) {
         let (memory, resting) = (&view.memory, Self::resting(view, self.log));
         memory.store(resting, self.sequence);
@@ -265,29 +260,28 @@ impl UndoLog {
         }
     }
 
-    /// The transaction that begins next, or runs.
+    /// Returns the transaction that begins next, or is running.
     pub fn running(&self) -> Holder {
         Holder { log: self.log, sequence: self.sequence }
     }
 
-    /// The entry of the running transaction.
+    /// Returns the entry of the running transaction.
     pub fn entry<M: Memory>(&self, view: &View<M>) -> UndoEntry {
         UndoEntry::of(view, self.running(), self.entries)
     }
 
-    /// The number of the last transaction that has an entry.
+    /// Returns the number of the last transaction that has an entry.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Words that an entry has room for: two for each one that a transaction writes, and under DCT one for each lock that it
-    /// holds.
+    /// Returns how many words an entry has room for: two for each word that a transaction writes, and under DCT one for each lock that it holds.
     pub fn capacity<M>(&self, view: &View<M>) -> u64 {
         capacity(&view.layout, self.entries)
     }
 
-    /// Writes the running transaction's entry (`prepareLogEntry`), under the log's next number: what the words `home` hold
-    /// now, and the timestamps of `locks`. Returns the entry and its bytes, which are not written back yet.
+    /// Writes the running transaction's entry (`prepareLogEntry`), under the log's next number: the present values of the words `home`, and the
+    /// timestamps of `locks`. Returns the entry and its size in bytes. The entry is not written back yet.
     pub fn prepare_log_entry<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -303,25 +297,25 @@ impl UndoLog {
         (entry, 8 * self.words.len() as u64)
     }
 
-    /// The running transaction has used its entry; the next one uses the next.
+    /// Advances to the next entry after the running transaction has used its own.
     pub fn advance(&mut self) {
         self.sequence += 1;
     }
 }
 
-/// An entry to be undone.
+/// An entry to undo.
 struct Undo {
     number: u64,
     /// Addresses and old values.
     pairs: Vec<(PersistentAddress, u64)>,
-    /// The numbers of locks, and the lower halves of their timestamps.
+    /// The numbers of locks, with the lower halves of their timestamps.
     locks: Vec<(u32, u32)>,
 }
 
 /// Orders entries so that of any two that share a lock, the later one comes first.
 ///
 /// # Errors
-/// Locks order them in a circle, which no execution does.
+/// Returns an error if locks order them in a cycle, which no execution does.
 fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
     let mut holders: BTreeMap<u32, Vec<(u32, usize)>> = BTreeMap::new();
     for (index, undo) in found.iter().enumerate() {
@@ -329,11 +323,11 @@ fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
             holders.entry(lock).or_default().push((timestamp, index));
         }
     }
-    // By entry: how many come right behind it on one of its locks, and which ones it comes right behind.
+    // For each entry how many entries directly follow it on one of its locks, and which ones it directly follows.
     let mut later = vec![0; found.len()];
     let mut earlier = vec![Vec::new(); found.len()];
     for holders in holders.values_mut() {
-        // The lower half of a timestamp begins at 0 again; those of one lock are less than 2^31 apart.
+        // The lower half of a timestamp wraps around to 0; those of one lock are less than 2^31 apart.
         let one = holders[0].0;
         holders.sort_unstable_by_key(|(timestamp, _)| timestamp.wrapping_sub(one).cast_signed());
         for pair in holders.windows(2) {
@@ -360,7 +354,7 @@ fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
     Ok(order)
 }
 
-/// Recovers the pool from its undo logs; see above.
+/// Recovers the pool from its undo logs, as described at the head of this file.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -377,7 +371,7 @@ fn latest_first(found: Vec<Undo>) -> Result<Vec<Undo>> {
 /// ```
 ///
 /// # Errors
-/// The log directory or a log contradicts itself. Nothing has been changed then.
+/// Returns an error if the log directory or a log is inconsistent. Nothing has been changed in that case.
 pub fn recover_undo<M: Memory>(
     view: &View<M>,
     begins: &mut dyn FnMut(RecoveryStep),
@@ -428,7 +422,7 @@ pub fn recover_undo<M: Memory>(
     Ok(report)
 }
 
-/// The entries that are to be undone. `report` has the watermark, which becomes that after recovery.
+/// Returns the entries to undo. `report` has the watermark before, and gets the one after recovery.
 fn scan_entries<M: Memory>(
     view: &View<M>,
     logs: &[PersistentAddress],
@@ -462,7 +456,7 @@ fn scan_entries<M: Memory>(
     Ok(found)
 }
 
-/// The entry at `at` if it is complete and not committed.
+/// Returns the entry at `at` if it is complete and not committed.
 fn read_entry<M: Memory>(view: &View<M>, at: PersistentAddress, entries: u64) -> Option<Undo> {
     let memory = &view.memory;
     let state = memory.load(at);
@@ -512,7 +506,7 @@ pub const UNDO_STEPS: &[Step] = &[
     Step::RecoveryZeroEarly,
 ];
 
-/// A log with an entry that is not committed.
+/// Fills a log with an entry that is not committed.
 pub fn leave_entry(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
     let pairs = [(layout.word_near_roots(random), random(u64::MAX))];
     log.copy_from_slice(&undo_log_words(layout, ENTRIES, random(40), &pairs));

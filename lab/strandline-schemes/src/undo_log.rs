@@ -1,43 +1,41 @@
-//! The traditional undo log that WrAP is compared with (Giles, Doshi, Varman; section 4.2): every old value is copied to
-//! the log and durable there before its word is stored to, and commit waits for all data.
+//! The traditional undo log with which WrAP is compared (Giles, Doshi, Varman; section 4.2). Every old value is copied to the log and is durable
+//! there before its word is stored to, and commit waits for all data.
 //!
 //! ```text
 //! log     word 0   the number of the last transaction that has ended, plus one; 0 for a log that was never used
 //!         line 1   records, two in a line
 //! record  word 0   the address of a word
-//!         word 1   what it held when the transaction began
+//!         word 1   its value when the transaction began
 //!         word 2   transaction number (32 bits) << 32 | CRC-32C of number, place in the log, address and old value
 //! ```
 //!
 //! # The protocol
 //!
-//! *Execution.* The first store to a word reads it, appends its record, writes that back, a fence; then the word is stored
-//! in place and its line's write-back is asked for, which the next record's fence waits for: the paper's read and two
-//! writes, the second of them behind a buffer of one. Other stores to the word need no record.
+//! *Execution.* The first store to a word reads the word, appends its record, writes the record back and fences. Then the word is stored in place,
+//! and its line's write-back is requested; the next record's fence waits for it. These are the paper's read and two writes, the second of them
+//! through a buffer of one. Other stores to the word need no record.
 //!
-//! *Commit.* A fence for the data still under way; then the transaction's number is stored in the log's first word, written
-//! back, a fence: acknowledged.
+//! *Commit.* A fence waits for the remaining data. Then the transaction's number is stored in the log's first word, written back and fenced, and the
+//! transaction is acknowledged.
 //!
-//! *Abort.* The old values are stored back, written back, a fence; then the number as at a commit. The locks are released
-//! only now, so no younger transaction that stored to these words is ever undone with this one.
+//! *Abort.* The old values are restored, written back and fenced; then the number is stored as for a commit. Only then are the locks released, so no
+//! younger transaction that stored to these words is ever undone together with this one.
 //!
 //! # Crashes
 //!
-//! A record is complete by its checksum, and before it is durable its word was not stored to. Records are durable in
-//! order, so those of the transaction under way are the log's first ones with the next number. Recovery stores their
-//! old values, writes them back, a fence; then it counts every log's number up, as an abort does, whether it has found a
-//! record there or not. A crash before that repeats it all. Transactions under way in several logs hold their locks, so
-//! they have no word in common. A log whose first word is 0 has nothing under way,
-//! so that zeroing the logs, when the pool goes over to another scheme, may persist in any order.
+//! A checksum shows whether a record is complete, and a word is stored to only after its record is durable. Records become durable in order, so those
+//! of the transaction in progress are the log's first ones with the next number. Recovery restores their old values, writes them back and fences.
+//! Then it increments every log's number, as an abort does, whether it has found a record there or not. After a crash before that, it repeats
+//! everything. Transactions in progress in several logs hold their locks, so they have no word in common. A log whose first word is 0 has no
+//! transaction in progress, so the zeros that are written when the pool changes to another scheme may persist in any order.
 //!
-//! # No life's leavings complete another's record
+//! # Remains of one life never complete a record of another
 //!
-//! A record counts by number, place, address, old value and a checksum of all four. Its checksum's word may survive without
-//! the others: of the first record of a transaction, so that recovery finds none. If the next life used the number again, the
-//! address alone of its first record there would complete the old one, with an old value that another log's
-//! transaction may have replaced since. But no number is used in two lives: within a life one is used only when the
-//! mark of the one before is durable, so that what a life leaves carries at most the number in the log's first
-//! word, and recovery counts that up.
+//! A record is valid by its number, place, address, old value and a checksum of all four. The checksum's word of a transaction's first record may
+//! survive without the other words, so that recovery finds no record. If the next life reused the number, the address of its first record alone would
+//! complete the old record, with an old value that another log's transaction may have replaced since. But no number is used in two lives: within a
+//! life a number is used only when the mark of the previous one is durable. So the remains of a life carry at most the next number, and recovery
+//! increments the number in the log's first word.
 
 use crate::native;
 use crate::wrap::PAPER;
@@ -50,7 +48,7 @@ use strandline_core::scheme::{Mode, Of, SchemeDescriptor};
 use strandline_core::scheme::{check_transaction, logs};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
-/// Bytes in a record and what aligns it.
+/// The size of a record in bytes, including padding.
 const BYTES: u64 = 32;
 
 /// The undo log's state for one worker.
@@ -59,11 +57,11 @@ struct UndoLogged {
     capacity: u64,
     /// The running transaction's number.
     number: u64,
-    /// The words stored to, in the order of their records, and what they held before.
+    /// The words stored to, in the order of their records, with their old values.
     old: Vec<(PersistentAddress, u64)>,
 }
 
-/// The undo log that WrAP compares itself with: each old value durable before its word is stored to.
+/// The undo log with which WrAP is compared: each old value is durable before its word is stored to.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -119,7 +117,7 @@ const ABORT_MARK_FENCE: (Step, &str) = (
     "the locks are released by atomic adds, which on x86 complete the write-back of an aborted transaction's mark",
 );
 
-/// A log with a record that is not truncated.
+/// Fills a log with a record that is not truncated.
 fn leave_record(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
     let at = layout.word_near_roots(random);
     log.copy_from_slice(&undo_record_words(layout, at, random(u64::MAX)));
@@ -133,7 +131,7 @@ fn record_at(log: PersistentAddress, place: u64) -> PersistentAddress {
     log.byte(LINE_BYTES + BYTES * place)
 }
 
-/// A record's words.
+/// Encodes a record's words.
 fn encode(number: u64, place: u64, at: PersistentAddress, old: u64) -> [u64; 3] {
     let mut bytes = [0; 32];
     for (to, word) in bytes.chunks_exact_mut(8).zip([number, place, at.offset(), old]) {
@@ -142,8 +140,8 @@ fn encode(number: u64, place: u64, at: PersistentAddress, old: u64) -> [u64; 3] 
     [at.offset(), old, number << 32 | u64::from(crc32c::crc32c(&bytes))]
 }
 
-/// The words of a log whose first transaction is under way: it stores to the word `at`, which held `old`. What the crash
-/// checker finds in memory that was used before.
+/// Returns the words of a log whose first transaction is in progress: it stores to the word `at`, which held `old`. The crash checker puts this into
+/// memory that was used before.
 pub fn undo_record_words(layout: &Layout, at: PersistentAddress, old: u64) -> Vec<u64> {
     let mut words = vec![0; (layout.geometry.log_bytes / 8) as usize];
     words[0] = 1;
@@ -160,7 +158,7 @@ impl UndoLogged {
         memory.fence(Step::HomeFence);
     }
 
-    /// The running transaction has ended, and nothing of it is undone any more.
+    /// Ends the running transaction, so that none of its stores is undone any more.
     fn end<M: Memory>(&mut self, memory: &M, write_back: Step, fence: Step) {
         self.number += 1;
         memory.store(self.log, self.number);
@@ -277,17 +275,17 @@ impl Scheme for UndoLogged {
         Ok(report)
     }
 
-    /// Everything that is committed is home.
+    /// Does nothing: all committed values are home.
     fn drain<M: Memory>(_: &View<M>) {}
 }
 
-/// What recovery finds in the logs.
+/// The contents of the logs that recovery uses.
 struct Scanned {
     /// Old values in the order in which they were logged, log by log.
     old: Vec<(PersistentAddress, u64)>,
-    /// The logs to be truncated, with the numbers of their transactions.
+    /// The logs to truncate, with the numbers of their transactions.
     begun: Vec<(PersistentAddress, u64)>,
-    /// Transactions that are undone.
+    /// How many transactions are undone.
     undone: u64,
 }
 

@@ -1,33 +1,31 @@
-//! WrAP in software: write-aside persistence (Giles, Doshi, Varman; section 3) on memory that caches write back
-//! when they please and that has no victim persistence cache.
+//! WrAP in software: write-aside persistence (Giles, Doshi, Varman; section 3) on memory that caches write back when they please and that has no
+//! victim persistence cache.
 //!
 //! # The protocol
 //!
-//! *A wrapped write* has two effects, as in the paper. A log record of the word goes past the cache to the worker's
-//! log (the wrap's bucket) while the wrap is open, by non-temporal stores that nobody waits for: as soon as four records
-//! fill a line, as the paper suggests (section 4.1). And the new value is stored where reads find it. In hardware that
-//! is the variable's own cache line, and a victim cache keeps it from going home too early; here it is an *alias*: a
-//! word in volatile memory that the write set finds by the variable's address, for as long as the wrap is open.
+//! *A wrapped write* has two effects, as in the paper. First, while the wrap is open, a log record of the word goes past the cache to the worker's
+//! log (the wrap's bucket), by non-temporal stores for which no thread waits. They are issued when four records fill a line, as the paper suggests
+//! (section 4.1). Second, the new value is stored where reads find it. In hardware that is the variable's own cache line, which a victim cache keeps
+//! from going home too early. Here it is an *alias*: a word in volatile memory that the write set finds by the variable's address while the wrap is
+//! open.
 //!
-//! *Closing a wrap.* A commit record that says how many records the wrap has (as in `counted.rs`) follows them past
-//! the cache, and one fence covers them all, most of which left long ago: acknowledged. It is the paper's tail pointer
-//! of the queue of closed wraps: the TxIDs are the queue's order. From now on the variable's own cache line is its
-//! alias, since an eviction can do no harm any more: the closing worker stores the values home and waits for nothing.
+//! *Closing a wrap.* A commit record with the number of the wrap's records (as in `counted.rs`) follows them past the cache. One fence covers all of
+//! them, most of which left long ago, and the wrap is acknowledged. The commit record corresponds to the paper's tail pointer of the queue of closed
+//! wraps, whose order is that of the TxIDs. From then on the variable's own cache line is its alias, since an eviction is harmless: the closing
+//! worker stores the values home and waits for nothing.
 //!
-//! *Giving up.* The records stay where they are, no commit record counts them in, and their places are not used
-//! again in this run. A fence comes before the locks are released, because stores past the cache are not ordered.
+//! *Giving up.* The records stay where they are, no commit record includes them, and their places are not reused in this run. A fence precedes the
+//! release of the locks, because stores past the cache are not ordered.
 //!
-//! *COPY* by a helper, in closing order: the home lines of all wraps that have closed since it last ran are written
-//! back, a fence, the highest of their TxIDs is stored as the watermark, written back, a fence, published. It runs
-//! whenever a worker has filled another quarter of its log, and by the worker itself when its log is full. A log
-//! begins anew when all its wraps are copied, as in `blurred.rs`.
+//! *COPY* runs in a helper, in closing order. It writes back the home lines of all wraps that have closed since it last ran, and fences; stores the
+//! highest of their TxIDs as the watermark, writes it back and fences; and publishes it. It runs whenever a worker has filled another quarter of its
+//! log, and in the worker itself when its log is full. A log restarts when all its wraps are copied, as in `blurred.rs`.
 //!
 //! # Crashes
 //!
-//! Before the fence any of an open wrap's records may be there, and its home locations are untouched. A commit record
-//! that is there counts only with all of the wrap's records. After the fence and before COPY any part of the wrap may be
-//! home; RESTORE (`recovery.rs`) redoes the wraps above the watermark in closing order. The watermark is durable
-//! before any of their records is overwritten.
+//! Before the fence any of an open wrap's records may be there, and its home locations are untouched. A surviving commit record is valid only
+//! together with all of the wrap's records. After the fence and before COPY any part of the wrap may be home; RESTORE (`recovery.rs`) redoes the
+//! wraps above the watermark in closing order. The watermark is durable before any of their records is overwritten.
 
 use crate::execution_area::ExecutionArea;
 use crate::mnemosyne::{HELPER_WAIT, advance_past, last_home};
@@ -88,7 +86,7 @@ pub static WRAP: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    // All log lines past the cache, a fence.
+    // All log lines past the cache, and a fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     ..native(&Of::<Redo<WriteAside, Copy>>::NEW)
 };
@@ -102,7 +100,7 @@ const PARTIAL_REST: (Step, &str) = (
      at most",
 );
 
-/// Records go to the log as words are written, values to aliases: a value's place is its alias' index.
+/// Writes records to the log while words are written, and values to aliases; the location of a value is its alias' index.
 #[derive(Default)]
 pub struct WriteAside {
     aliases: ExecutionArea,
@@ -140,10 +138,10 @@ impl Logging for WriteAside {
     }
 }
 
-/// COPY: wraps are copied home in closing order, some at a time, by a helper or whoever has no room.
+/// COPY: a helper, or a worker without room, copies several wraps home at a time, in closing order.
 pub struct Copy;
 
-/// The helper is called so often while a log is filled.
+/// How often the helper is called while a log is filled.
 const CALLS_PER_RUN: u32 = 4;
 
 impl Checkpoint for Copy {
@@ -155,7 +153,7 @@ impl Checkpoint for Copy {
         if concurrency == Concurrency::SingleWriter {
             memory.store(SharedLayout::HOME, log.last_transaction());
         }
-        // A helper that begins to wait just now misses the call, and hears the next one.
+        // A helper that is just about to wait misses this call, and receives the next one.
         if log.has_crossed(CALLS_PER_RUN) && memory.load(SharedLayout::HELPER_WAITS) != 0 {
             wake_helper(memory);
         }

@@ -1,35 +1,33 @@
-//! BASE, the conventional transactional persistent memory of Blurred Persistence's Fig. 2 (b) (section II-C):
-//! write-ahead logging from an execution area, and truncation after each transaction.
+//! BASE, the conventional transactional persistent memory of Blurred Persistence's Fig. 2 (b) (section II-C): write-ahead logging from an execution
+//! area, and truncation after each transaction.
 //!
 //! # The protocol
 //!
 //! *Execution.* New values go to an execution area in volatile memory (steps 1 and 2 of the figure).
 //!
-//! *Commit.* The execution area is copied to the worker's log, the log lines are written back, a fence (steps 3 and
-//! 4); only then the commit record is stored, written back, a fence: the transaction is acknowledged. A crash before
-//! the first fence leaves any part of the records and no commit record; one before the second leaves the commit
-//! record or does not, and if it does, everything before it is there. The commit record's own two blocks may
-//! persist apart from one another: a phase bit in both, which differs from that of the log's previous run, tells.
-//! Nothing else relies on that bit here.
+//! *Commit.* The execution area is copied to the worker's log, and the log lines are written back and fenced (steps 3 and 4). Only then is the commit
+//! record stored, written back and fenced, and the transaction is acknowledged. A crash before the first fence leaves any part of the records and no
+//! commit record. A crash before the second may leave the commit record, and if it does, everything before it is there. The commit record's own two
+//! blocks may persist separately; a phase bit in both, which differs from that of the log's previous run, reveals that. Nothing else uses that bit
+//! here.
 //!
-//! *Checkpoint.* The new values are stored home, their lines are written back, a fence (steps 5 and 6). A crash
-//! leaves any part of them home; the log replays all.
+//! *Checkpoint.* The new values are stored home, and their lines are written back and fenced (steps 5 and 6). A crash leaves any part of them home;
+//! recovery replays all of them from the log.
 //!
-//! *Truncation.* The TxID is stored in the log's truncation mark (the first word of its last line), written back, a
-//! fence. Recovery ignores what the mark covers. Only now the locks are released: a younger transaction that
-//! overwrites these words cannot be truncated before this one, so an older version is never replayed over a newer
-//! one that is home and truncated.
+//! *Truncation.* The TxID is stored in the log's truncation mark (the first word of its last line), written back and fenced. Recovery ignores
+//! transactions up to the mark. Only then are the locks released: a younger transaction that overwrites these words cannot be truncated before this
+//! one, so an older version is never replayed over a newer one that is home and truncated.
 //!
-//! *Restart*, when the log is full: all of it is truncated. As in `blurred.rs`: inert records over the rest, written
-//! back, a fence, and the phase flips, so that commit records of the new run differ from what they overwrite.
+//! *Restart*, when the log is full and thus completely truncated: as in `blurred.rs`, inert records overwrite the rest, are written back and fenced,
+//! and the phase flips, so that commit records of the new run differ from those that they overwrite.
 //!
 //! # A tail pointer
 //!
-//! Section III-A of the paper: XIL "also avoids the use of log head and tail pointers, so as to eliminate the ordering before their updates".
-//! So the logs of the systems without XIL have them. The truncation mark is the head. [`BASE_TAIL`] has a tail as well: when the commit
-//! record is durable, the number of records so far is stored beside the mark, written back, a fence; only then the transaction is acknowledged.
-//! Recovery reads the log up to the tail. A crash before that fence leaves the old tail, and the transaction is not there, or the new one, and it
-//! is. A tail of the log's previous run excludes nothing until the new run's first commit has stored its own.
+//! Section III-A of the paper: XIL "also avoids the use of log head and tail pointers, so as to eliminate the ordering before their updates". So the
+//! logs of the systems without XIL have them. The truncation mark is the head. [`BASE_TAIL`] has a tail as well: when the commit record is durable,
+//! the number of records so far is stored beside the mark, written back and fenced. Only then is the transaction acknowledged. Recovery reads the log
+//! up to the tail. A crash before that fence leaves either the old tail, without the transaction, or the new one, with it. A tail of the log's
+//! previous run excludes nothing until the new run's first commit has stored its own.
 //!
 //! Recovery: `recovery.rs`.
 
@@ -87,8 +85,8 @@ pub static BASE: SchemeDescriptor = SchemeDescriptor {
         ],
         REDO_STEPS,
     ],
-    // The records' lines; the line with the commit record, which the last records may share and which is written back a second
-    // time then; the home lines; the truncation mark: a fence after each.
+    // The records' lines; the line with the commit record, which may also hold the last records and is then written back a second time; the home
+    // lines; the truncation mark; with a fence after each.
     commit_cost: Some(|home, data_lines, _| (data_lines + 1 + home + 1, 4, 0)),
     ..native(&Of::<Redo<Copying, EachTransaction>>::NEW)
 };
@@ -134,48 +132,48 @@ pub static BASE_TAIL: SchemeDescriptor = SchemeDescriptor {
     ..native(&Of::<Redo<Copying<true>, EachTransaction>>::NEW)
 };
 
-/// Why [`Step::CommitFence`] is redundant where a tail pointer follows.
+/// The reason why [`Step::CommitFence`] is redundant if a tail pointer follows.
 pub const COMMIT_FENCE: (Step, &str) = (
     Step::CommitFence,
     "the tail pointer's fence completes the commit record's write-back before the transaction is acknowledged, and a tail without its commit \
      record adds nothing",
 );
-/// Why [`Step::RecoverySort`] is redundant where each transaction is truncated.
+/// The reason why [`Step::RecoverySort`] is redundant if each transaction is truncated.
 pub const SORT: (Step, &str) = (
     Step::RecoverySort,
     "a transaction that is not truncated holds its locks, so no two of those that are replayed wrote the same line",
 );
-/// Why [`Step::RestartFence`] is redundant where records are fenced before their commit record.
+/// The reason why [`Step::RestartFence`] is redundant if records are fenced before their commit record.
 pub const RESTART_FENCE: (Step, &str) = (
     Step::RestartFence,
     "the first transaction of the new run fences its records before its commit record is stored, which completes the \
      restart's write-backs; no other record is trusted by its bits",
 );
-/// Why [`Step::RecoveryWatermarkLow`] is redundant where records are fenced before their commit record.
+/// The reason why [`Step::RecoveryWatermarkLow`] is redundant if records are fenced before their commit record.
 pub const WATERMARK_LOW: (Step, &str) = (
     Step::RecoveryWatermarkLow,
     "records are fenced before their commit record is stored, so that an incomplete transaction has a torn commit \
      record; zeroing makes it one of TxID 0 or 1, in a second run, which truncated transactions precede",
 );
-/// Why [`Step::TruncationFence`] is redundant with a single writer.
+/// The reason why [`Step::TruncationFence`] is redundant with a single writer.
 pub const TRUNCATION_FENCE: (Step, &str) = (
     Step::TruncationFence,
     "the writer's lock is released by an atomic add, which on x86 completes the mark's write-back",
 );
-/// Why [`Step::RestartPhaseEarly`] is redundant where records are fenced before their commit record.
+/// The reason why [`Step::RestartPhaseEarly`] is redundant if records are fenced before their commit record.
 pub const PHASE_EARLY: (Step, &str) = (
     Step::RestartPhaseEarly,
     "inert records then carry the coming run's bit, and a commit record torn over one names TxID 0 or 1, which is \
      truncated; no other record is trusted by its bits",
 );
 
-/// Copying from an execution area, two fences: a value's place is its index in the area. `TAIL`: with a tail pointer.
+/// Copies records from an execution area, with two fences; the location of a value is its index in the area. `TAIL` adds a tail pointer.
 #[derive(Default)]
 pub struct Copying<const TAIL: bool = false>(ExecutionArea);
 
 impl<const TAIL: bool> Logging for Copying<TAIL> {
     const READING: Reading = if TAIL { Reading::FencedToTail } else { Reading::Fenced };
-    /// The line of the tail pointer, and of the truncation mark where there is one.
+    /// The line of the tail pointer, and of the truncation mark if there is one.
     const RESERVED: u32 = if TAIL { EachTransaction::RESERVED } else { 0 };
 
     fn begin(&mut self) {
@@ -191,7 +189,7 @@ impl<const TAIL: bool> Logging for Copying<TAIL> {
     ) -> Result<u32, LogFull> {
         let place = self.0.write_for(memory, log, word, previous)?;
         if previous.is_none() {
-            // As execution in the log does: where clwb evicts, the line comes from memory.
+            // Like execution in the log: if clwb evicts, the line comes from memory.
             log.prefetch_copy(memory, place as usize);
         }
         Ok(place)
@@ -213,7 +211,7 @@ impl<const TAIL: bool> Logging for Copying<TAIL> {
     }
 }
 
-/// Makes what is stored home durable.
+/// Makes the values that are stored home durable.
 fn persist_home<M: Memory>(memory: &M, writes: &WriteSet) {
     writes.for_each_line(|line| memory.write_back(line, Step::HomeWriteBack));
     memory.fence(Step::HomeFence);
@@ -242,7 +240,7 @@ impl Checkpoint for EachTransaction {
     fn drain<M: Memory>(_: &View<M>) {}
 }
 
-/// Raises the watermark over every transaction so far, each of which makes its home lines durable itself; waits for those that still do.
+/// Raises the watermark above all transactions so far, each of which makes its home lines durable itself; waits for those in progress.
 fn raise_over_all<M: Memory>(view: &View<M>) -> Result<()> {
     let watermark = view.memory.load(SharedLayout::CLOCK);
     if watermark > view.memory.load(SharedLayout::PUBLISHED_WATERMARK) {
@@ -252,8 +250,7 @@ fn raise_over_all<M: Memory>(view: &View<M>) -> Result<()> {
     Ok(())
 }
 
-/// Checkpoint after each transaction, before its locks are released, and no truncation mark: a log that begins again raises the
-/// watermark first.
+/// Checkpoint after each transaction, before its locks are released, without a truncation mark: a log that restarts first raises the watermark.
 pub struct EachTransactionUnmarked;
 
 impl Checkpoint for EachTransactionUnmarked {
@@ -275,7 +272,7 @@ impl Checkpoint for EachTransactionUnmarked {
 
     fn drain<M: Memory>(view: &View<M>) {
         view.memory.lock(SharedLayout::BULK);
-        // Where no transaction runs there is nothing to wait for.
+        // If no transaction runs there is nothing to wait for.
         let _ = raise_over_all(view);
         view.memory.unlock(SharedLayout::BULK);
     }

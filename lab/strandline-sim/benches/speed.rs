@@ -1,6 +1,6 @@
-//! How fast the simulator is: simulated memory accesses per second of processor time of the host.
+//! Measures the speed of the simulator: simulated memory accesses per second of the host's processor time.
 //!
-//! `cargo bench -p strandline-sim --bench speed`. Processor time and not wall time, since the host may be shared.
+//! `cargo bench -p strandline-sim --bench speed`. Uses processor time instead of elapsed time, since the host may be shared.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use strandline_workloads::{HASH, SPS, Sizes, WorkloadKind};
 #[allow(dead_code, reason = "the tests use all of it")]
 mod support;
 
-/// Seconds of processor time of this process so far.
+/// Returns the processor time of this process so far, in seconds.
 fn processor_time() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
@@ -29,7 +29,7 @@ fn report(what: &str, operations: u64, since: f64) {
     println!("{what:58} {:8.2} M/s  ({:.2} s)", operations as f64 / seconds / 1e6, seconds);
 }
 
-/// Loads and stores, two to one, three quarters of them near the last, over `words` words.
+/// Runs loads and stores, two to one, over `words` words; three quarters of them are near the previous one.
 fn synthetic(description: &Description, threads: usize, accesses: u64, words: u64) -> (u64, f64) {
     let contents = Contents {
         persistent: vec![0; (threads as u64 * words) as usize],
@@ -105,7 +105,7 @@ fn controller(requests: u64) {
 }
 
 fn main() {
-    // `cargo bench` passes --bench; another argument picks the lines that contain it.
+    // `cargo bench` passes --bench; another argument selects the lines that contain it.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
     let synthetic = |what: &str, machine: Description, accesses, words| {
         if what.contains(&filter) {

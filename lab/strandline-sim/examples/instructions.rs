@@ -1,4 +1,4 @@
-//! Counts what native code executes between two accesses, by valgrind, on the programs that the machine runs.
+//! Counts with valgrind the instructions that native code executes between two accesses, for the programs that the machine runs.
 //!
 //! ```console
 //! $ cargo run --release -p strandline-sim --features calibration --example instructions > lab/strandline-sim/data/instructions.toml
@@ -7,16 +7,16 @@
 //! $ cargo run --release -p strandline-sim --features calibration --example instructions copies > lab/strandline-sim/data/copies.toml
 //! ```
 //!
-//! The first makes the table that the machine reads: instructions, loads and stores of an operation of each workload's plain
-//! program, compiled as a C programmer's compiler makes it (`strandline-workloads/src/lean.rs`): alone, inlined, an access one
-//! instruction, blocks from lists. It is the program without transactions as well as the one whose critical sections hardware makes
-//! atomic. An operation is what critical sections of 16 have more than those of one; TPC-C and TATP have but one. The second makes
-//! the table of transactions in software that the machine reads: under each scheme and each workload that claims of two papers are judged by. The
-//! third counts six schemes on five workloads: its medians, `Instructions::TRANSACTIONS`, are charged where the table has no row. The fourth makes the table of what a word takes
-//! that is copied with stores of each width, in C (`copy.c`, by the system's compiler) and in Rust.
+//! The first command makes the table of plain programs: instructions, loads and stores of an operation of each workload, compiled as a C compiler
+//! would compile it (`strandline-workloads/src/lean.rs`): inlined, with one instruction for each access, and blocks from lists. The same program
+//! serves as the one without transactions and as the one whose critical sections hardware makes atomic. The cost of an operation is the difference
+//! between critical sections of 16 operations and of one; TPC-C and TATP have only one. The second command makes the table of transactions in
+//! software, for each scheme and workload by which claims of two papers are judged. The third counts six schemes on five workloads; the machine
+//! charges its medians, `Instructions::TRANSACTIONS`, where the table has no row. The fourth makes the table of copies: the cost of copying a word
+//! with stores of each width, in C (`copy.c`, by the system's compiler) and in Rust.
 //!
-//! The program runs itself under valgrind with two numbers of transactions, so that what comes before them cancels out, and
-//! the same transactions on the simulated machine, which counts their accesses. An access is one instruction itself.
+//! The program runs itself under valgrind with two numbers of transactions, so that the cost before them cancels out. It runs the same transactions
+//! on the simulated machine, which counts their accesses. An access itself is one instruction.
 
 use std::path::Path;
 use std::process::Command;
@@ -27,15 +27,15 @@ use strandline_core::memory::WriteBackInstruction;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_workloads::{ALL, Parameter, PoolSetting, SchemeName, Selection, Sizes, TpccScale};
 
-/// Workloads under transactions in software, with how many transactions each; the native program runs once with as many and
-/// once with three times as many.
+/// Workloads under transactions in software, with the number of transactions of each. The native program runs once with this number and once with
+/// three times as many.
 const WORKLOADS: [(&str, u64); 5] =
     [("sps", 1000), ("hash", 1000), ("rbtree", 1000), ("bplustree", 1000), ("tatp-update-location", 1000)];
-/// Of those without a helper, whose instructions would be counted as well.
+/// Schemes without a helper, whose instructions would be counted, too.
 const SCHEMES: [&str; 6] = ["np", "base", "mne-sync", "bppm", "bppm+single-writer", "dct-eager-sync"];
-/// Schemes and workloads of the table of transactions: those of Blurred Persistence's figures, with its two operations in a transaction of
-/// the B+ tree, and those of deferred commit's Fig. 6, with how many transactions each. Under persistency models that no processor has, the
-/// same program runs with other barriers.
+/// Schemes and workloads of the table of transactions, with numbers of transactions: those of Blurred Persistence's figures, with two operations in a
+/// transaction of the B+ tree, and those of deferred commit's Fig. 6. Under persistency models that no processor has, the same program runs with
+/// other barriers.
 const COUNTED: [(&[&str], &[(&str, u64, u64)]); 2] = [
     (
         &[
@@ -70,7 +70,7 @@ const COUNTED: [(&[&str], &[(&str, u64, u64)]); 2] = [
         ],
     ),
 ];
-/// Plain programs: with how many transactions of one operation, and the sizes of values.
+/// Plain programs, with the number of transactions of one operation, and the sizes of values.
 const PLAIN: [(&str, u64, &[u64]); 20] = [
     ("sps", 2000, &[8, 512, 4096]),
     ("hash", 2000, &[8, 512, 4096]),
@@ -93,11 +93,12 @@ const PLAIN: [(&str, u64, &[u64]); 20] = [
     ("btree-sorted", 2000, &[8]),
     ("sqlite-pages", 200, &[8]),
 ];
-/// Operations of a long transaction.
+/// How many operations a long transaction has.
 const OPERATIONS: u64 = 16;
 const TUNABLES: &str =
     "glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000";
-/// Does nothing but copy: its two largest values tell what a further word of a range takes of those that have not two.
+/// A workload that only copies. The difference between its two largest values is the cost of a further word of a range, which is charged for
+/// workloads that do not have two sizes.
 const COPIES: &str = "sps";
 const SEED: u64 = 1;
 
@@ -120,12 +121,12 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// A folder in memory, if there is one.
+/// Creates a folder, in memory if possible.
 fn folder() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())
 }
 
-/// Sizes of which everything is there and fits a cache of 1 MB or so.
+/// Returns sizes with which every structure is filled and fits a cache of about 1 MB.
 fn sizes(value_bytes: u64, operations: u64) -> Sizes {
     let tpcc = TpccScale { warehouses: 1, districts: 10, customers: 300, items: 10_000, kept_orders: 3000 };
     match value_bytes {
@@ -147,7 +148,7 @@ fn sizes(value_bytes: u64, operations: u64) -> Sizes {
     }
 }
 
-/// Transactions of one thread on a pool of this machine's memory; without a scheme by a plain program.
+/// Runs transactions of one thread on a pool in this machine's memory; without a scheme, those of a plain program.
 fn native(
     workload: &str,
     scheme: Option<SchemeName>,
@@ -162,7 +163,7 @@ fn native(
         logs: 1,
         log_bytes: PoolSizes::default().log_bytes,
         domain: Domain::Flush,
-        // Valgrind knows no other.
+        // Valgrind supports only this one.
         instruction: Some(WriteBackInstruction::Clflush),
         concurrency: scheme.map_or_else(Default::default, |scheme| scheme.concurrency),
     };
@@ -175,7 +176,7 @@ fn native(
     Ok(())
 }
 
-/// What a run takes.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug)]
 struct Counts {
     instructions: f64,
@@ -184,7 +185,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// What is more here than in `other`, in equal parts.
+    /// Returns the difference to `other`, divided by `parts`.
     fn more_than(self, other: Self, parts: f64) -> Self {
         Self {
             instructions: (self.instructions - other.instructions) / parts,
@@ -194,20 +195,20 @@ impl Counts {
     }
 }
 
-/// What runs: workload, scheme, the size of its values, operations in a transaction.
+/// What runs: workload, scheme, size of values, and operations in a transaction.
 type Native<'p> = (&'p str, &'p str, u64, u64);
 
-/// Those of a native run, by valgrind.
+/// Counts a native run with valgrind.
 fn valgrind((workload, scheme, value_bytes, operations): Native<'_>, transactions: u64) -> Outcome<Counts> {
     let numbers = [value_bytes, operations, transactions].map(|number| number.to_string());
     let [bytes, operations, transactions] = numbers.each_ref().map(String::as_str);
     counted(&std::env::current_exe()?, &[workload, scheme, bytes, operations, transactions])
 }
 
-/// Those of a program with these arguments.
+/// Counts a program with these arguments.
 fn counted(program: &Path, arguments: &[&str]) -> Outcome<Counts> {
     let output = Command::new("valgrind")
-        // It takes `rep stosb` and `rep movsb` for an instruction per byte: the C library is to do without.
+        // Valgrind counts an instruction for each byte of `rep stosb` and `rep movsb`, so the C library must not use them.
         .env("GLIBC_TUNABLES", TUNABLES)
         .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"])
         .arg(program)
@@ -219,7 +220,7 @@ fn counted(program: &Path, arguments: &[&str]) -> Outcome<Counts> {
     if !output.status.success() {
         return Err(nothing().into());
     }
-    // "I refs: 1,234" and "D refs: 1,234 (1,000 rd + 234 wr)".
+    // Valgrind prints "I refs: 1,234" and "D refs: 1,234 (1,000 rd + 234 wr)".
     let line = |kind: &str| {
         let mut lines = text.lines().filter_map(|line| line.split_once("refs:"));
         lines.find(|(before, _)| before.trim_end().ends_with(kind)).map(|(_, after)| after)
@@ -238,25 +239,25 @@ fn counted(program: &Path, arguments: &[&str]) -> Outcome<Counts> {
     }
 }
 
-/// What a transaction takes natively.
+/// Returns the counts of a native transaction.
 fn per_transaction(program: Native<'_>, transactions: u64) -> Outcome<Counts> {
     let (less, more) = (valgrind(program, transactions)?, valgrind(program, 3 * transactions)?);
     Ok(more.more_than(less, (2 * transactions) as f64))
 }
 
-/// What a transaction does on the machine.
+/// The accesses of a transaction on the machine.
 #[derive(Clone, Copy, Debug)]
 struct Accesses {
-    /// A range counted once.
+    /// The accesses, with a range counted once.
     operations: f64,
-    /// A range counted word by word.
+    /// The accesses, with a range counted word by word.
     words: f64,
     loads: f64,
     stores: f64,
 }
 
 impl Accesses {
-    /// As [`Counts::more_than`].
+    /// Like [`Counts::more_than`].
     fn more_than(self, other: Self, parts: f64) -> Self {
         Self {
             operations: (self.operations - other.operations) / parts,
@@ -286,7 +287,7 @@ fn accesses(workload: &str, scheme: &str, sizes: &Sizes, transactions: u64) -> O
     })
 }
 
-/// Prints the table.
+/// Prints the table of plain programs.
 fn plain_programs() -> Outcome<()> {
     let mut counted = Vec::new();
     for (workload, transactions, values) in PLAIN {
@@ -316,7 +317,7 @@ fn plain_programs() -> Outcome<()> {
         "# Made by examples/instructions.rs; src/instructions.rs says what the figures are. Instructions and accesses of an operation\n\
          # are those of which the others are made: access = (instructions - words - word (words - accesses)) / accesses."
     );
-    // The words that a value has more, and nothing else, make the difference.
+    // The runs differ only in the additional words of a value.
     let word_of = |workload: &str| {
         let of = counted.iter().filter(|(other, value_bytes, ..)| *other == workload && *value_bytes > 8);
         match of.collect::<Vec<_>>()[..] {
@@ -344,7 +345,7 @@ fn plain_programs() -> Outcome<()> {
     Ok(())
 }
 
-/// What a word more takes of a transaction that copies: sps with entries of 512 and of 4096 bytes, and nothing else, make the difference.
+/// Returns the cost of a further word in a transaction that copies: the runs of sps with entries of 512 and of 4096 bytes differ only in that.
 fn further_word(scheme: &str) -> Outcome<f64> {
     const TRANSACTIONS: u64 = 300;
     let count = |value_bytes| -> Outcome<(f64, f64)> {
@@ -355,15 +356,15 @@ fn further_word(scheme: &str) -> Outcome<f64> {
     Ok((large - small) / (many - few) - 1.0)
 }
 
-/// The C program that copies, and how it is compiled for each table. Compilers of the papers' time neither took vectors nor called `memcpy`
-/// for a loop under `-O2`.
+/// The C program that copies, and the compiler options for each table. Compilers of the papers' time did not vectorise a loop or replace it by
+/// `memcpy` under `-O2`.
 const COPY_C: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/copy.c");
 const COMPILED: [(&str, &[&str]); 2] = [
     ("optimised", &["-O2", "-fno-tree-vectorize", "-fno-tree-loop-distribute-patterns"]),
     ("unoptimised", &["-O0"]),
 ];
 
-/// Copies an entry as `copy.c` does. Atomic parts keep the compiler from making wider ones of them.
+/// Copies an entry like `copy.c`. Atomic parts keep the compiler from merging them into wider ones.
 fn copy(width: u64, bytes: usize, times: u64) -> Outcome<()> {
     macro_rules! of {
         ($part:ty) => {{
@@ -387,7 +388,7 @@ fn copy(width: u64, bytes: usize, times: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Instructions in which `program` copies a word with parts of `width` bytes: what entries of 4096 bytes have more than those of 512.
+/// Returns in how many instructions `program` copies a word with parts of `width` bytes, by comparing entries of 4096 and of 512 bytes.
 fn copied_word(program: &Path, command: &[&str], width: u64) -> Outcome<f64> {
     let of = |bytes: u64| -> Outcome<f64> {
         let run = |times: u64| -> Outcome<f64> {
@@ -426,14 +427,14 @@ fn copies() -> Outcome<()> {
     Ok(())
 }
 
-/// The lower quartile, the median and the upper quartile.
+/// Returns the lower quartile, the median and the upper quartile.
 fn quartiles(mut all: Vec<f64>) -> [f64; 3] {
     all.sort_by(f64::total_cmp);
     [0.25, 0.5, 0.75].map(|share| all[((all.len() - 1) as f64 * share).round() as usize])
 }
 
-/// What transactions of a workload under a scheme take: instructions, accesses and words of a transaction, and instructions beside each access
-/// where a further word of a range has `word`.
+/// Counts the transactions of a workload under a scheme: instructions, accesses and words of a transaction, and the instructions beside each access
+/// if a further word of a range costs `word`.
 fn in_software(
     (workload, scheme): (&str, &str),
     word: f64,

@@ -1,7 +1,7 @@
 //! The addresses by which caches and memory controllers map lines.
 //!
-//! Memory keeps its lines side by side, so that a sparse address space fits. Which set, channel, bank and row a line belongs to follows from
-//! its address in the program that ran.
+//! Memory stores its lines contiguously, so that a sparse address space fits. The set, channel, bank and row of a line follow from its address in the
+//! program that ran.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Lines of a page.
 pub const PAGE_LINES: u64 = PAGE_BYTES / LINE_BYTES;
 
-/// The address of each line of memory, in lines. Without a page table it is the line's number.
+/// The address of each line of memory, in units of lines. Without a page table it is the line's number.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     table: Option<Rc<Table>>,
@@ -23,19 +23,19 @@ pub struct Addresses {
 struct Table {
     /// For each page of the pool its number in the program's address space.
     pool: Vec<u64>,
-    /// For each page of volatile memory likewise.
+    /// For each page of volatile memory its number in the program's address space.
     volatile: Vec<u64>,
-    /// The first reserved line, behind the pool's.
+    /// The first reserved line, after the pool's.
     pool_end: LineNumber,
     /// The first volatile line.
     volatile_line: LineNumber,
-    /// The line behind the program's last page.
+    /// The line after the program's last page.
     end: u64,
 }
 
 impl Addresses {
-    /// Places the pages of the pool, whose lines end at `pool_end`, and those of volatile memory, which begin at `volatile_line`, at these
-    /// page numbers. Lines between the two are the hardware scheme's, and lie behind all of them.
+    /// Places the pages of the pool, whose lines end at `pool_end`, and those of volatile memory, which begin at `volatile_line`, at these page
+    /// numbers. The lines between the two are the hardware scheme's; their addresses follow all others.
     pub fn of_pages(pool: &[u64], volatile: &[u64], pool_end: LineNumber, volatile_line: LineNumber) -> Self {
         let last = pool.iter().chain(volatile).max();
         let end = last.map_or(0, |last| (last + 1) * PAGE_LINES);
@@ -43,7 +43,7 @@ impl Addresses {
         Self { table: Some(Rc::new(Table { pool, volatile, pool_end, volatile_line, end })) }
     }
 
-    /// The address of a line, in lines. Numbers beyond memory are their own addresses.
+    /// Returns the address of a line, in units of lines. Numbers beyond memory are their own addresses.
     pub fn of(&self, line: LineNumber) -> u64 {
         match &self.table {
             None => line.number().into(),
@@ -51,7 +51,7 @@ impl Addresses {
         }
     }
 
-    /// The line behind the last address of the program; `None` without a page table.
+    /// Returns the line after the last address of the program; `None` without a page table.
     pub fn end(&self) -> Option<u64> {
         self.table.as_ref().map(|table| table.end)
     }

@@ -1,7 +1,7 @@
-//! What a machine is made of: the parts and their parameters, as a TOML file names them.
+//! The description of a machine: its parts and their parameters, with the names that a TOML file uses.
 //!
-//! A description is plain data. [`Description::validate`] refuses what no machine can be, and names the key and
-//! what is allowed. `docs/simulator.md` says how each parameter is used.
+//! A description is plain data. [`Description::validate`] refuses an impossible machine, and names the key and the permitted values.
+//! `docs/simulator.md` describes how each parameter is used.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub use program::{
     SoftwareLog,
 };
 
-/// Bytes in a cache line, of every level.
+/// The size in bytes of a cache line, at every level.
 pub const LINE_BYTES: u64 = strandline_core::memory::LINE_BYTES;
 
 /// A simulated machine, as a machine file describes it.
@@ -23,56 +23,56 @@ pub const LINE_BYTES: u64 = strandline_core::memory::LINE_BYTES;
 pub struct Description {
     /// The name on the command line.
     pub name: String,
-    /// What it is, in a line.
+    /// A description in one line.
     #[serde(default)]
     pub description: String,
-    /// Where its figures come from.
+    /// The source of its figures.
     #[serde(default)]
     pub source: String,
-    /// The processor cores, all alike.
+    /// The processor cores, which are all alike.
     pub cores: Cores,
     /// The cache levels, nearest to the core first; private ones come before shared ones.
     #[serde(rename = "cache")]
     pub caches: Vec<CacheLevel>,
-    /// What connects private caches, shared caches and controllers.
+    /// The connection of private caches, shared caches and controllers.
     #[serde(default)]
     pub network: Network,
     /// The memory controllers.
     #[serde(default)]
     pub controllers: Controllers,
-    /// The memory behind the pool.
+    /// The memory that holds the pool.
     pub nvm: Device,
-    /// The memory behind volatile words; without it they lie in the same memory as the pool.
+    /// The memory that holds volatile words; without it they are in the same memory as the pool.
     #[serde(default)]
     pub dram: Option<Device>,
     /// What survives, and what the persistence instructions do.
     #[serde(default)]
     pub persistence: Persistence,
-    /// How more threads than cores share them; without it there are no more threads than cores.
+    /// How threads share cores if there are more threads than cores; required for that.
     #[serde(default)]
     pub time_slices: Option<TimeSlices>,
-    /// What the papers leave open of the programs that they ran.
+    /// Choices that the papers leave open about the programs that they ran.
     #[serde(default)]
     pub program: ProgramChoices,
-    /// Parameters of the hardware scheme that is built into it ([`Parameter`](crate::scheme::Parameter)); their defaults where it
-    /// says nothing.
+    /// Parameters of the machine's hardware scheme ([`Parameter`](crate::scheme::Parameter)). Those that are absent have their defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub scheme: BTreeMap<String, u64>,
 }
 
-/// How an operating system shares the cores out among threads that are ready: each in turn has one for a time slice.
+/// How an operating system shares the cores among ready threads: each in turn gets a core for a time slice.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TimeSlices {
-    /// Nanoseconds of a slice.
+    /// The length of a slice in nanoseconds.
     pub slice_ns: f64,
-    /// Nanoseconds that a core takes to go over to another thread.
+    /// How many nanoseconds a core takes to switch to another thread.
     pub switch_ns: f64,
 }
 
 impl Default for TimeSlices {
-    /// Linux's scheduler of the time (CFS): 6 ms, longer by as much with each doubling of the cores (`sched_latency_ns`, 18 ms on four),
-    /// shared by the two threads of a core. A switch: two processes that hand a byte to and fro on one core (docs/simulator.md).
+    /// Returns the values of Linux's scheduler of the time (CFS): 6 ms, increased by as much with each doubling of the cores (`sched_latency_ns`, 18
+    /// ms on four), and shared by the two threads of a core. The time of a switch was measured with two processes that pass a byte back and forth on
+    /// one core (docs/simulator.md).
     fn default() -> Self {
         Self { slice_ns: 9e6, switch_ns: 1800.0 }
     }
@@ -82,68 +82,68 @@ impl Default for TimeSlices {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreKind {
-    /// One access after another; a store blocks as well unless there is a store queue.
+    /// Accesses execute one after another. A store also blocks, unless there is a store queue.
     #[default]
     InOrder,
-    /// Loads overlap as [`LoadOverlap`] says; stores retire through the store queue.
+    /// Loads overlap as [`LoadOverlap`] specifies; stores retire through the store queue.
     OutOfOrder,
 }
 
-/// Which loads of an out-of-order core overlap. Coroutines carry no register dependences, so this is a rule.
+/// Which loads of an out-of-order core overlap. This is a rule because coroutines have no register dependences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadOverlap {
     /// No load begins before the last one has ended: the lower bound of a sensitivity run.
     None,
-    /// Single-word loads follow one another (pointer chasing); those of one range overlap.
+    /// Single-word loads are serialised, as in pointer chasing; those of one range overlap.
     #[default]
     Range,
-    /// All loads are independent, up to reorder buffer and MSHRs: the upper bound.
+    /// All loads are independent, limited by reorder buffer and MSHRs: the upper bound.
     All,
 }
 
-/// The cores, all alike.
+/// The cores, which are all alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cores {
-    /// How many, 1 to 64. One simulated hardware thread runs on each.
+    /// The number of cores, 1 to 64. Each runs one simulated hardware thread.
     pub count: usize,
     /// In order or out of order.
     #[serde(default)]
     pub kind: CoreKind,
-    /// Clock frequency in MHz; all cycles of a description are cycles of this clock.
+    /// The clock frequency in MHz; all cycles in a description are cycles of this clock.
     pub frequency_mhz: u64,
     /// Cycles per instruction that is not a memory access.
     #[serde(default = "one")]
     pub cycles_per_instruction: f64,
-    /// Instructions charged with each word or line operation, for what the code does between two of them. By default those that
-    /// were counted of the program that runs ([`Instructions`](crate::Instructions); docs/simulator.md, "Calibration").
+    /// Instructions charged for each word or line operation, for the code between two operations. The default is the number counted in the program
+    /// that runs ([`Instructions`](crate::Instructions); docs/simulator.md, "Calibration").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_access: Option<f64>,
-    /// Cycles for which each load and store waits to be fetched before its access begins (in order only); 0: it is fetched ahead. Other
-    /// instructions' are in `cycles_per_instruction`. Where there are any, the loads and stores of the program's own memory,
-    /// which hit, take them and the first level's latency likewise.
+    /// How many cycles each load and store waits to be fetched before its access begins (in order only); with 0 it is fetched ahead. For other
+    /// instructions fetching is part of `cycles_per_instruction`. If the value is not 0, loads and stores of the program's own memory, which always
+    /// hit, also take these cycles and the first level's latency.
     #[serde(default)]
     pub fetch_cycles: u64,
-    /// Entries of the reorder buffer (out of order only).
+    /// How many entries the reorder buffer has (out of order only).
     #[serde(default = "default_rob")]
     pub reorder_buffer: usize,
-    /// Entries of the store queue; 0 (in order only) makes stores block.
+    /// How many entries the store queue has; with 0 (in order only) stores block.
     #[serde(default)]
     pub store_queue: usize,
-    /// Stores of the queue that may be in the caches at a time; they still complete in order.
+    /// How many stores of the queue may be in the caches at a time; they still complete in order.
     #[serde(default = "default_stores_in_flight")]
     pub stores_in_flight: usize,
-    /// Misses of a core that may be outstanding at a time.
+    /// How many misses of a core may be outstanding at a time.
     #[serde(default = "default_mshrs")]
     pub mshrs: usize,
-    /// Lines that non-temporal stores are combined in.
+    /// How many lines can collect non-temporal stores at a time.
     #[serde(default = "default_write_combining_buffers")]
     pub write_combining_buffers: usize,
-    /// Cycles that a fence or an atomic operation takes besides what it waits for.
+    /// How many cycles a fence or an atomic operation takes, besides those that it waits.
     #[serde(default)]
     pub fence_cycles: u64,
-    /// Cycles of a spin loop's pause.
+    /// How many cycles a spin loop's pause takes.
     #[serde(default = "default_pause")]
     pub pause_cycles: u64,
     /// Which loads overlap (out of order only).
@@ -151,7 +151,7 @@ pub struct Cores {
     pub load_overlap: LoadOverlap,
 }
 
-/// Who uses a cache.
+/// Which cores use a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
@@ -161,14 +161,14 @@ pub enum Sharing {
     Shared,
 }
 
-/// Whether a level holds all that the levels above it hold.
+/// Whether a level contains everything that the levels above it contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
-    /// A line that leaves this level leaves the levels above as well.
+    /// A line that leaves this level also leaves the levels above.
     #[default]
     Inclusive,
-    /// Lines are filled into every level on their way up, and leave each by itself.
+    /// Lines are filled into every level on their way up, and leave each level independently.
     NonInclusive,
 }
 
@@ -178,18 +178,18 @@ pub enum Inclusion {
 pub struct CacheLevel {
     /// Its name in statistics.
     pub name: String,
-    /// Bytes: of each cache if private, of all banks together if shared.
+    /// The size in bytes: of each cache if private, of all banks together if shared.
     pub bytes: u64,
-    /// Lines in a set; 1 is direct-mapped.
+    /// The lines of a set; 1 means direct-mapped.
     pub ways: usize,
-    /// Cycles of a lookup, hit or miss; those of a miss add up from level to level.
+    /// Cycles of a lookup, hit or miss. The lookups of a miss add up from level to level.
     pub latency: u64,
-    /// Whether each core has one, or all share it.
+    /// Whether each core has its own, or all share it.
     pub sharing: Sharing,
-    /// Whether it holds all lines that the levels above it hold.
+    /// Whether it contains all lines of the levels above it.
     #[serde(default)]
     pub inclusion: Inclusion,
-    /// Banks of a shared level, a tile of a mesh each; lines are interleaved among them.
+    /// The banks of a shared level, each a tile of a mesh; lines are interleaved among them.
     #[serde(default = "default_banks")]
     pub banks: usize,
     /// Nanojoules of a lookup, hit or miss ([`Energy`](crate::statistics::Energy)).
@@ -208,7 +208,7 @@ pub enum Network {
     },
     /// A two-dimensional mesh with dimension-order routing; cores and banks are spread over its tiles in order.
     Mesh {
-        /// Rows of tiles; the columns follow from the number of cores and banks.
+        /// The number of rows of tiles; the columns follow from the number of cores and banks.
         rows: usize,
         /// Bytes that a link carries in a cycle.
         flit_bytes: u64,
@@ -223,7 +223,7 @@ impl Default for Network {
     }
 }
 
-/// Where controllers stand in a mesh.
+/// Where controllers are in a mesh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -234,14 +234,14 @@ pub enum Placement {
     Edge,
 }
 
-/// Where the pages of a program lie in memory.
+/// How the pages of a program are placed in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
     /// One after another.
     #[default]
     InOrder,
-    /// Anywhere, in a fixed permutation, as an operating system that has run for a while puts them.
+    /// In a fixed permutation, like the pages of an operating system that has run for a while.
     Scattered,
 }
 
@@ -249,11 +249,11 @@ pub enum Pages {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WritePolicy {
-    /// Whenever a bank is idle; at the high watermark the oldest writes take their banks, and reads go on in others.
+    /// Whenever a bank is idle. At the high watermark the oldest writes take their banks, while reads continue in others.
     #[default]
     IdleBanks,
-    /// In drains, from the high watermark down to the low one, in which no read begins; and what a core or a scheme waits for
-    /// whenever its bank is idle.
+    /// Only in drains, from the high watermark down to the low one, during which no read begins. The exceptions are writes that a core or a scheme
+    /// waits for, which begin whenever their bank is idle.
     Drained,
 }
 
@@ -261,38 +261,38 @@ pub enum WritePolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Controllers {
-    /// Controllers; lines are dealt to them in turn.
+    /// The number of controllers; lines are distributed among them in turn.
     pub count: usize,
-    /// Where they stand in a mesh.
+    /// Where they are in a mesh.
     pub placement: Placement,
-    /// Channels of each controller, each with queues, banks and bus of its own.
+    /// How many channels each controller has, each with its own queues, banks and bus.
     pub channels: usize,
     /// Consecutive bytes that belong to one channel; a power of two.
     pub interleave_bytes: u64,
-    /// Where the program's pages of 4 KB lie, before they are dealt to channels and banks. In order, data that are a power of
-    /// two apart meet in one bank.
+    /// How the program's pages of 4 KB are placed before they are distributed among channels and banks. In order, data at distances of powers of two
+    /// fall into the same bank.
     pub pages: Pages,
-    /// Reads that a channel holds.
+    /// How many reads a channel holds.
     pub read_queue: usize,
-    /// Writes that a channel holds.
+    /// How many writes a channel holds.
     pub write_queue: usize,
-    /// At so many writes in the queue the channel turns to writing.
+    /// How many writes in the queue make the channel switch to writing.
     pub high_watermark: usize,
-    /// Down to so many. Below, `write_policy` says when it writes.
+    /// At how many writes it stops. Below that, `write_policy` determines when it writes.
     pub low_watermark: usize,
     /// When a channel writes.
     pub write_policy: WritePolicy,
-    /// Cycles in which a request's address is compared with the queue's.
+    /// How many cycles it takes to compare a request's address with the queue's.
     pub match_latency: u64,
-    /// Committed updates that a controller's back end (REDO) copies home at a time, 1 to 65536. By default 32, as many as a
-    /// controller's log manager follows in ATOM (section IV-D); the papers give REDO no number.
+    /// How many committed updates a controller's back end (REDO) copies home at a time, 1 to 65536. The default is 32, as many as a controller's log
+    /// manager follows in ATOM (section IV-D); the papers give no number for REDO.
     pub backend_window: usize,
-    /// Whether each controller's last channel carries nothing but the hardware scheme's reserved lines.
+    /// Whether each controller's last channel carries only the hardware scheme's reserved lines.
     pub log_channel: bool,
 }
 
 impl Controllers {
-    /// The number, among all reserved lines, of line `index` of those behind `controller`: they are interleaved among the
+    /// Returns the number, among all reserved lines, of line `index` of those behind `controller`. Reserved lines are interleaved among the
     /// controllers.
     pub fn reserved_line(&self, controller: usize, index: u64) -> u64 {
         let lines = self.interleave_bytes / LINE_BYTES;
@@ -324,47 +324,46 @@ impl Default for Controllers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Banks of a channel.
+    /// How many banks a channel has.
     #[serde(default = "default_device_banks")]
     pub banks: usize,
-    /// Consecutive bytes of a channel that lie in one bank; a power of two of at least 64, and no less than a row. 0: those of a row
-    /// buffer, or a line where there is none, so that consecutive lines lie in consecutive banks.
+    /// How many consecutive bytes of a channel are in one bank: a power of two of at least 64, and not less than a row. With 0 it is a row buffer's
+    /// size, or a line if there is none, so that consecutive lines are in consecutive banks.
     #[serde(default)]
     pub bank_bytes: u64,
-    /// Nanoseconds in which a bank reads a line that its row buffer does not hold.
+    /// Nanoseconds that a bank takes to read a line that its row buffer does not hold.
     pub read_ns: f64,
-    /// Nanoseconds in which a bank writes a line.
+    /// Nanoseconds that a bank takes to write a line.
     pub write_ns: f64,
-    /// Bytes in a bank's row buffer; 0 for none.
+    /// The size in bytes of a bank's row buffer; 0 if there is none.
     #[serde(default)]
     pub row_buffer_bytes: u64,
-    /// Nanoseconds in which a line is read from the row buffer.
+    /// Nanoseconds that it takes to read a line from the row buffer.
     #[serde(default)]
     pub row_hit_ns: f64,
-    /// Nanoseconds in which a bank closes its row and opens another before it writes a line there; in `read_ns` it is included. 0: a
-    /// write needs no open row.
+    /// Nanoseconds that a bank takes to close its row and open another one before it writes a line there; for reads, `read_ns` includes this. With 0
+    /// a write needs no open row.
     #[serde(default)]
     pub activation_ns: f64,
     /// Nanoseconds from a write's command until the bus carries its line.
     #[serde(default)]
     pub write_latency_ns: f64,
-    /// Nanoseconds of a request's way to the device and back, which keep neither a bank nor the bus.
+    /// Nanoseconds of a request's way to the device and back, during which neither a bank nor the bus is busy.
     #[serde(default)]
     pub interface_ns: f64,
-    /// Gigabytes (10^9) a second that a channel carries; 0: the bus is not modelled.
+    /// How many gigabytes (10^9) per second a channel carries; 0 means that the bus is not modelled.
     #[serde(default)]
     pub gigabytes_per_s: f64,
-    /// What its accesses take.
+    /// The energy of its accesses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy: Option<DeviceEnergy>,
 }
 
-/// Nanojoules of a memory device's accesses, all its chips together.
+/// The energy of a memory device's accesses in nanojoules, all its chips together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceEnergy {
-    /// Opening a row: for each read that its row buffer does not answer, and for a write to another row than the open one where
-    /// `activation_ns` is not 0.
+    /// Opening a row: for each read that the row buffer cannot answer, and for each write to a row that is not open, if `activation_ns` is not 0.
     pub activation_nj: f64,
     /// Reading a line from the open row.
     pub read_nj: f64,
@@ -372,20 +371,20 @@ pub struct DeviceEnergy {
     pub write_nj: f64,
 }
 
-/// What a power failure leaves.
+/// What survives a power failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PersistenceDomain {
-    /// What the memory devices hold.
+    /// Only the contents of the memory devices.
     #[default]
     Media,
-    /// The controllers' write queues too (asynchronous DRAM refresh).
+    /// Also the controllers' write queues (asynchronous DRAM refresh).
     Adr,
-    /// The caches too.
+    /// Also the caches.
     FlushOnFail,
 }
 
-/// The instruction behind a write-back.
+/// The instruction that a write-back uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteBackKind {
@@ -394,7 +393,7 @@ pub enum WriteBackKind {
     Clwb,
     /// Evicts the line.
     Clflushopt,
-    /// Evicts the line, one after another.
+    /// Evicts the line; these instructions execute one after another.
     Clflush,
 }
 
@@ -402,77 +401,76 @@ pub enum WriteBackKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FenceKind {
-    /// Until this thread's write-backs are in the persistence domain (sfence; where that is the media, the
-    /// fence waits for the media's acknowledgement of these lines).
+    /// For this thread's write-backs to be in the persistence domain (sfence). If that is the media, the fence waits for the media's acknowledgement
+    /// of these lines.
     #[default]
     Own,
-    /// Until every write that any controller has accepted is in the memory (sfence, pcommit, sfence).
+    /// For every write that any controller has accepted to be in the memory (sfence, pcommit, sfence).
     Pcommit,
 }
 
-/// When a write-back leaves the store queue (on a core without one: when the core goes on).
+/// When a write-back leaves the store queue; on a core without one, when the core continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteBackCompletes {
-    /// A cycle after it has been sent off.
+    /// A cycle after the write-back has been sent.
     Issued,
-    /// When the core has been told that the memory has accepted the line.
+    /// When the core knows that the memory has accepted the line.
     Accepted,
-    /// When the line is in the persistence domain. One at a time: what is behind it waits.
+    /// When the line is in the persistence domain. Write-backs complete one at a time, and later entries wait.
     Durable,
 }
 
-/// When a window of transactions that Loose-Ordering's hardware logs is complete, for which the next one waits. Systems with a
-/// non-volatile last level (Kiln) have no in-place phase.
+/// When a window of transactions that Loose-Ordering's hardware logs is complete. The next window waits for that. Systems with a non-volatile last
+/// level (Kiln) have no in-place phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WindowCompletes {
-    /// When it is durable in the log: after that, "home-location writes can be performed using the original dirty flag as in a
-    /// conventional CPU cache" (section 4.2). H-WAL alone writes home at once.
+    /// When it is durable in the log: after that, "home-location writes can be performed using the original dirty flag as in a conventional CPU
+    /// cache" (section 4.2). Only H-WAL writes home immediately.
     #[default]
     Logged,
-    /// When its blocks are durable at home, which its commit writes there: a transaction is in "the log writing phase, in-place writing
-    /// phase updating home locations or could have completed the entire write-back" (section 4.2, Fig. 6(d)).
+    /// When its blocks are durable at home, where its commit writes them: a transaction is in "the log writing phase, in-place writing phase updating
+    /// home locations or could have completed the entire write-back" (section 4.2, Fig. 6(d)).
     Home,
 }
 
-/// What survives a power failure, and what instructions do for it.
+/// What survives a power failure, and what persistence instructions do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Persistence {
-    /// How far a store must have come to survive a power failure.
+    /// How far a store must have propagated to survive a power failure.
     pub domain: PersistenceDomain,
     /// How a line is written back.
     pub write_back: WriteBackKind,
     /// What a fence waits for.
     pub fence: FenceKind,
-    /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and
-    /// `accepted` for clflush, which is ordered by itself (Intel SDM, volume 2). ATOM, section VI-B, speaks for more than `issued`: "the number
-    /// of cache lines to be written back at the end of an atomic update increases. This places additional pressure on the SQ occupancy".
-    /// Loose-Ordering Consistency, section 5.2, speaks for `durable` under S-WAL: "H-WAL does not change the ordering behavior of S-WAL", and its
-    /// commit logic waits for blocks to be durable.
+    /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and `accepted` for clflush,
+    /// which is ordered by itself (Intel SDM, volume 2). ATOM, section VI-B, suggests more than `issued`: "the number of cache lines to be written
+    /// back at the end of an atomic update increases. This places additional pressure on the SQ occupancy". Loose-Ordering Consistency, section 5.2,
+    /// suggests `durable` under S-WAL: "H-WAL does not change the ordering behavior of S-WAL", and its commit logic waits for blocks to be durable.
     pub write_back_completes: Option<WriteBackCompletes>,
-    /// Write-backs of blocks to the log that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: one more
-    /// leaves when the first of them is in the persistence domain. Blocks go home as evicted ones do. 1 to 1024; by default [`Cores::mshrs`], as it
-    /// stands beside a core's caches.
+    /// How many write-backs of blocks to the log a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: another one leaves when
+    /// the first of them is in the persistence domain. Blocks go home like evicted ones. 1 to 1024; the default is [`Cores::mshrs`], since the commit
+    /// logic is next to a core's caches.
     pub commit_write_backs: Option<usize>,
-    /// Write-backs of blocks home that this commit logic has in flight, likewise, each through the levels' latencies. 1 to 1024; by default
-    /// blocks go home as evicted ones do, all at once. Loose-Ordering Consistency, section 1: strict order takes "waiting for the completion of
-    /// all memory writes within the transaction before a single write for the next transaction can be performed".
+    /// How many write-backs of blocks home this commit logic has in flight, each through the levels' latencies. 1 to 1024; by default blocks go home
+    /// like evicted ones, all at once. Loose-Ordering Consistency, section 1: strict order requires "waiting for the completion of all memory writes
+    /// within the transaction before a single write for the next transaction can be performed".
     pub home_write_backs: Option<usize>,
     /// When a window of Loose-Ordering's transactions is complete. Section 4.2 there: "CRL stalls new transactions until the current
     /// speculation window completes".
     pub window_completes: WindowCompletes,
-    /// Nanoseconds that a write-back instruction keeps the core at least, one after another, whatever its line meanwhile does. 0: the core
-    /// goes on when the instruction is in the store queue.
+    /// The least number of nanoseconds for which a write-back instruction occupies the core, whatever happens to its line; such instructions follow
+    /// one another. With 0 the core continues when the instruction is in the store queue.
     pub flush_cost_ns: f64,
-    /// Nanoseconds that the program busy-waits after each flush, as emulations of slow memory on DRAM do: after each write-back instruction,
-    /// once after a write-back of the whole cache, and at the fence for each line that was stored past the cache.
+    /// Nanoseconds that the program busy-waits after each flush, as emulations of slow memory on DRAM do: after each write-back instruction, once
+    /// after a write-back of the whole cache, and at the fence for each line that was stored past the cache.
     pub flush_delay_ns: f64,
 }
 
 impl Persistence {
-    /// [`Persistence::write_back_completes`], or its default.
+    /// Returns [`Persistence::write_back_completes`], or its default.
     pub fn completes(&self) -> WriteBackCompletes {
         self.write_back_completes.unwrap_or(match self.write_back {
             WriteBackKind::Clflush => WriteBackCompletes::Accepted,
@@ -506,15 +504,15 @@ fn default_device_banks() -> usize {
     8
 }
 
-/// A description that no machine can be.
+/// The reason why a machine is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} = {value}: {allowed}")]
 pub struct Impossible {
-    /// The key, as in the file.
+    /// The key in the file.
     pub key: String,
     /// The value that was given.
     pub value: String,
-    /// Which values are possible.
+    /// The permitted values.
     pub allowed: String,
 }
 
@@ -539,10 +537,10 @@ fn demand_energy(value: f64, key: &str) -> Result<(), Impossible> {
 }
 
 impl Description {
-    /// Checks that such a machine can be built.
+    /// Checks that the machine is possible.
     ///
     /// # Errors
-    /// The first key whose value is impossible, and what is allowed.
+    /// Returns the first key whose value is impossible, and the permitted values.
     pub fn validate(&self) -> Result<(), Impossible> {
         self.cores.validate()?;
         demand(!self.caches.is_empty(), "cache", "[]", "a machine has at least one cache level")?;
@@ -591,22 +589,22 @@ impl Description {
         self.dram.as_ref().map_or(Ok(()), |dram| dram.validate("dram"))
     }
 
-    /// Cycles in `nanoseconds`, rounded to the nearest.
+    /// Returns the cycles in `nanoseconds`, rounded to the nearest.
     pub fn cycles(&self, nanoseconds: f64) -> u64 {
         (nanoseconds * self.cores.frequency_mhz as f64 / 1000.0).round() as u64
     }
 
-    /// Seconds in `cycles`.
+    /// Returns the seconds in `cycles`.
     pub fn seconds(&self, cycles: u64) -> f64 {
         cycles as f64 / (self.cores.frequency_mhz as f64 * 1e6)
     }
 
-    /// [`Persistence::commit_write_backs`], or its default.
+    /// Returns [`Persistence::commit_write_backs`], or its default.
     pub fn commit_write_backs(&self) -> usize {
         self.persistence.commit_write_backs.unwrap_or(self.cores.mshrs)
     }
 
-    /// Levels that each core has for itself.
+    /// Returns how many levels each core has for itself.
     pub fn private_levels(&self) -> usize {
         self.caches.iter().take_while(|level| level.sharing == Sharing::Private).count()
     }

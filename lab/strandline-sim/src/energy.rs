@@ -1,14 +1,13 @@
-//! Energy of accesses, by a figure for each kind of access.
+//! Energy of accesses, from a figure for each kind of access.
 //!
-//! A machine's description says what a lookup of a cache level takes, and what a memory device takes to open a row, to read a
-//! line from the open row and to write one. Energy is counts times these figures. Parts without figures are left out, and there is
-//! a total only where every part has some.
+//! A machine's description has the energy of a lookup of a cache level, and of a memory device's opening a row, reading a line from the open row and
+//! writing a line. Energy is counts times these figures. Parts without figures are left out, and there is a total only if every part has figures.
 
 use crate::description::Description;
 use crate::statistics::{BankStatistics, ChannelStatistics, Energy, EnergyPart, LevelStatistics};
 
 impl Energy {
-    /// The energy of these counts on `machine`; `None` if the description has no figures.
+    /// Returns the energy of these counts on `machine`; `None` if the description has no figures.
     pub(crate) fn of(
         machine: &Description,
         levels: &[LevelStatistics],

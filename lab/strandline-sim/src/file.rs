@@ -1,7 +1,7 @@
-//! Machines as TOML files: the presets that ship with the crate, files of one's own, inheritance and overrides.
+//! Machines as TOML files: the presets that ship with the crate, users' files, inheritance and overrides.
 //!
-//! A file may inherit another machine (`inherits = "name"`, a preset or a path beside the file): its tables are laid over
-//! the other's, key by key; lists (the cache levels) replace as a whole. `docs/machines.md` shows how to write one.
+//! A file may inherit another machine (`inherits = "name"`, a preset or a path relative to the file). Its tables are laid over the other's key by
+//! key; lists (the cache levels) are replaced as a whole. `docs/machines.md` explains how to write a file.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +20,13 @@ pub const PRESETS: [(&str, &str); 7] = [
     ("pcm", include_str!("../machines/pcm.toml")),
 ];
 
-/// Why there is no such machine.
+/// The reason why a machine cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// No preset and no file has this name.
     #[error("there is no machine {name:?}: choose from {presets}, or give the path of a file (.toml)", presets = names())]
     Unknown {
-        /// The name that was looked for.
+        /// The requested name.
         name: String,
     },
     /// A file cannot be read.
@@ -34,15 +34,15 @@ pub enum MachineError {
     Read {
         /// The machine file's path.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's error.
         error: std::io::Error,
     },
-    /// A file is no TOML.
+    /// A file is not valid TOML.
     #[error("{machine}: {message}")]
     Syntax {
         /// The file, or the preset.
         machine: String,
-        /// Where, and what is wrong.
+        /// The place, and what is wrong.
         message: String,
     },
     /// Machines inherit each other in a circle.
@@ -61,7 +61,7 @@ pub enum MachineError {
         /// What is wrong, and which keys or values are possible.
         message: String,
     },
-    /// An override that is none.
+    /// An override is malformed.
     #[error("--set {text}: {message}")]
     Override {
         /// The text after `--set`.
@@ -69,28 +69,28 @@ pub enum MachineError {
         /// What is wrong, and which keys or values are possible.
         message: String,
     },
-    /// A value that no machine can have.
+    /// A value is impossible.
     #[error("{machine}: {impossible}")]
     Impossible {
         /// The file, or the preset.
         machine: String,
-        /// The key, its value, and what is allowed.
+        /// The key, its value, and the permitted values.
         impossible: Impossible,
     },
 }
 
-/// The presets' names, for messages.
+/// Returns the presets' names, for messages.
 fn names() -> String {
     PRESETS.map(|(name, _)| name).join(", ")
 }
 
-/// The machine `name`, a preset or a file's path, with `overrides` (`key.key=value`) laid over it.
+/// Loads the machine `name`, a preset or a file's path, with `overrides` (`key.key=value`) laid over it.
 ///
-/// A cache level in an override's key is named by its number from 0 or by its name: `cache.0.bytes`, `cache.LLC.bytes`.
-/// Values are written as in the file; strings need no quotes.
+/// An override's key names a cache level by its number from 0 or by its name: `cache.0.bytes`, `cache.LLC.bytes`. Values are written as in the file;
+/// strings need no quotes.
 ///
 /// # Errors
-/// There is no such machine; the file cannot be read; a key is unknown, a value impossible.
+/// Returns an error if there is no such machine, if the file cannot be read, if a key is unknown, or if a value is impossible.
 pub fn load(name: &str, overrides: &[impl AsRef<str>]) -> Result<Description, MachineError> {
     let mut table = resolve(name, None, &mut Vec::new())?;
     for text in overrides {
@@ -99,16 +99,16 @@ pub fn load(name: &str, overrides: &[impl AsRef<str>]) -> Result<Description, Ma
     describe(name, table)
 }
 
-/// All presets.
+/// Returns all presets.
 ///
 /// # Errors
-/// None, as a test shows.
+/// Returns no error; a test ensures that.
 pub fn presets() -> Result<Vec<Description>, MachineError> {
     PRESETS.iter().map(|(name, _)| load(name, &[""; 0])).collect()
 }
 
-/// The table of `name` with all that it inherits. `beside` is the folder of the file that names it, `chain` who
-/// inherits it.
+/// Returns the table of `name` with everything that it inherits. `beside` is the folder of the file that names it; `chain` has the machines that
+/// inherit it.
 fn resolve(name: &str, beside: Option<&Path>, chain: &mut Vec<String>) -> Result<Table, MachineError> {
     let circular = chain.iter().any(|other| other == name);
     chain.push(name.to_owned());
@@ -154,7 +154,7 @@ fn resolve(name: &str, beside: Option<&Path>, chain: &mut Vec<String>) -> Result
 fn lay_over(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            // Another kind of network has other keys.
+            // Another kind of network has other keys, so it replaces the whole table.
             (Some(Value::Table(below)), Value::Table(above))
                 if key != "network" || same_kind(below, &above) =>
             {
@@ -178,7 +178,7 @@ fn apply(table: &mut Table, text: &str) -> Result<(), MachineError> {
         return Err(refuse("expected KEY=VALUE, such as cores.count=8 or cache.LLC.bytes=2_097_152".into()));
     };
     let (key, value) = (key.trim(), value.trim());
-    // What is no TOML value is a string without its quotes.
+    // A value that is not TOML is a string without its quotes.
     let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     let value = parsed.unwrap_or_else(|| Value::String(value.to_owned()));
     // `cache[0].bytes`, as messages write it, is `cache.0.bytes`.
@@ -225,7 +225,7 @@ fn apply(table: &mut Table, text: &str) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// The description that `table` is.
+/// Converts `table` to a description.
 fn describe(machine: &str, table: Table) -> Result<Description, MachineError> {
     let description: Description =
         serde_path_to_error::deserialize(Value::Table(table)).map_err(|error| MachineError::Key {

@@ -1,11 +1,11 @@
-//! What native code executes between two accesses of a program: counted, and charged by the machine.
+//! The instructions that native code executes between two accesses of a program, which were counted, and which the machine charges.
 //!
-//! The counts are in `data/instructions.toml` and `data/transactions.toml`; `examples/instructions.rs` makes these files. A plain program has
-//! counts of its own for each workload. Transactions in software have counts of their own for each scheme and workload that claims are judged
-//! by, and two figures for all others, the medians of six schemes: for an access, on five workloads, and for a further word of a range, at which the
-//! library looks too, on long entries of an array.
+//! The counts are in `data/instructions.toml` and `data/transactions.toml`, which `examples/instructions.rs` makes. Each workload's plain program has
+//! its own counts. Transactions in software have their own counts for each scheme and workload by which claims are judged. All others use two
+//! figures, the medians of six schemes: one for an access, on five workloads, and one for a further word of a range, on long entries of an array,
+//! since the library checks each word.
 //!
-//! `data/copies.toml` has what it takes to copy a word with stores of each width (`examples/copy.c`).
+//! `data/copies.toml` has the cost of copying a word with stores of each width (`examples/copy.c`).
 
 use std::sync::LazyLock;
 
@@ -13,18 +13,18 @@ use crate::description::Compiled;
 
 use serde::{Deserialize, Serialize};
 
-/// Instructions, private loads and private stores beside a program's accesses to shared memory. An access is an operation of
-/// waist 2: a word, a range or a line, counted as one instruction itself.
+/// Instructions, private loads and private stores in addition to a program's accesses to shared memory. An access is an operation of waist 2 (a word,
+/// a range or a line), and is one instruction itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instructions {
-    /// Instructions beside each access.
+    /// Instructions in addition to each access.
     pub access: f64,
-    /// Instructions beside each further word of a range.
+    /// Instructions in addition to each further word of a range.
     pub word: f64,
-    /// Loads of the program's own memory, its stack above all, among the instructions of an access.
+    /// Loads of the program's own memory, mostly its stack, for each access.
     pub private_loads: f64,
-    /// Stores to it, likewise.
+    /// Stores to the program's own memory for each access.
     pub private_stores: f64,
 }
 
@@ -37,7 +37,7 @@ struct Count {
     instructions: Instructions,
 }
 
-/// A row of the table of transactions. It also has the instructions, accesses and words of a transaction, of which these are made.
+/// A row of the table of transactions. It also has the instructions, accesses and words of a transaction, from which the charges are computed.
 #[derive(Debug, Deserialize)]
 struct OfTransactions {
     workload: String,
@@ -87,14 +87,14 @@ static COPIES: LazyLock<Vec<Copied>> = LazyLock::new(|| {
     copies.copy
 });
 
-/// Instructions in which a loop of loads and stores of `store_bytes` bytes copies a word, these included.
+/// Returns in how many instructions a loop copies a word with loads and stores of `store_bytes` bytes, these included.
 pub fn copied_word(store_bytes: u64, compiled: Compiled) -> Option<f64> {
     let row = COPIES.iter().find(|row| (row.store_bytes, row.compiled) == (store_bytes, compiled))?;
     Some(row.instructions)
 }
 
-/// Instructions that each access to a word that is copied has beyond those counted of the workloads, which copy word by word in optimised
-/// code: a word that is copied is loaded and stored, so half of what the copy takes more.
+/// Returns how many more instructions each access to a copied word has than was counted for the workloads, which copy word by word in optimised code.
+/// A copied word is loaded and stored, so each access gets half of the difference.
 pub(crate) fn beyond_counted(store_bytes: u64, compiled: Compiled) -> f64 {
     let of = |store_bytes, compiled| copied_word(store_bytes, compiled).unwrap_or_default();
     ((of(store_bytes, compiled) - of(8, Compiled::Optimised)) / 2.0).max(0.0)
@@ -105,17 +105,17 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 });
 
 impl Instructions {
-    /// Transactions in software that were not counted: the medians of six schemes on five workloads.
+    /// The charges for transactions in software that were not counted: the medians of six schemes on five workloads.
     pub const TRANSACTIONS: Self = Self { access: 43.6, word: 31.2, ..Self::constant(0.0) };
 
-    /// So many beside each word.
+    /// Returns charges of this many instructions for each word.
     pub const fn constant(instructions: f64) -> Self {
         Self { access: instructions, word: instructions, private_loads: 0.0, private_stores: 0.0 }
     }
 
-    /// Those counted for the transactions of a workload under a scheme, by its name in `strandline-lab list`, if they were.
+    /// Returns the charges counted for the transactions of a workload under a scheme, named as in `strandline-lab list`, if they were counted.
     pub fn of_transactions(workload: &str, scheme: &str) -> Option<Self> {
-        // Under persistency models that no processor has, the program is the same but for its barriers.
+        // Under persistency models that no processor has, the program differs only in its barriers.
         let scheme = match scheme.split_once('-') {
             Some(("sct", _)) => "sct-eager-sync",
             Some(("dct", _)) => "dct-eager-sync",
@@ -125,7 +125,7 @@ impl Instructions {
         Some(Self { access: row.access, word: row.word, ..Self::constant(0.0) })
     }
 
-    /// Those counted for the plain program of a workload, with values of this size or the nearest smaller one that was counted.
+    /// Returns the charges counted for the plain program of a workload, with values of this size or the nearest smaller one that was counted.
     pub fn of_plain(workload: &str, value_bytes: u64) -> Option<Self> {
         let rows = TABLE.plain.iter().filter(|row| row.workload == workload);
         let fits = rows.filter(|row| row.value_bytes <= value_bytes);
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// What claims of Blurred Persistence and of deferred commit are judged by.
+    /// The programs by which claims of Blurred Persistence and of deferred commit are judged were counted.
     #[test]
     fn what_claims_are_judged_by_was_counted() {
         let of_b = strandline_workloads::BLURRED.map(|workload| workload.name);
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(Instructions::of_transactions("hash", "wrap"), None);
     }
 
-    /// Each row charges a transaction what was counted.
+    /// Each row charges a transaction as many instructions as were counted.
     #[test]
     fn a_row_charges_what_was_counted() {
         let table: toml::Table = toml::from_str(TRANSACTIONS_TABLE).unwrap();

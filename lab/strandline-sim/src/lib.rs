@@ -1,13 +1,13 @@
-//! The simulated machine: processors, caches, network, controllers and memory in simulated time, on which
-//! Strandline's schemes and workloads run unchanged.
+//! The simulated machine: processors, caches, network, controllers and memory in simulated time, on which Strandline's schemes and workloads run
+//! unchanged.
 //!
-//! `docs/simulator.md` says what is modelled and what is not.
+//! `docs/simulator.md` describes what is modelled and what is not.
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `calibration` | no | the example `instructions`, which counts the instructions of the workloads anew; compiles for minutes |
+//! | `calibration` | no | the example `instructions`, which counts the instructions of the workloads again; takes minutes to compile |
 
 pub mod addresses;
 pub mod cache;

@@ -1,9 +1,8 @@
 //! The machine as a [`World`]: threads in simulated time.
 //!
-//! The machine always runs what is furthest behind: a thread, a store queue's next entry, the hardware scheme's
-//! engine. An operation that comes too early, or must wait, is postponed: its coroutine is suspended, and it is
-//! performed again. So interleaving, and with it every result, depends on the machine, the program and its
-//! seed alone.
+//! The machine always advances the part that is furthest behind: a thread, a store queue's next entry, or the hardware scheme's engine. An operation
+//! that comes too early, or must wait, is postponed: its coroutine is suspended, and the operation is performed again later. So interleaving, and
+//! with it every result, depends only on the machine, the program and its seed.
 
 mod earliest;
 mod notes;
@@ -35,7 +34,7 @@ pub use notes::{Note, Noted};
 use scheduler::{Scheduler, Why};
 use waiting::Waiting;
 
-/// Something that a thread announced, and when.
+/// An event that a thread announced, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The cycle in which it happened.
@@ -46,22 +45,22 @@ pub struct Announced {
     pub event: Event,
 }
 
-/// What a power failure at a cycle leaves.
+/// The state that a power failure at a cycle leaves.
 #[derive(Clone, Debug)]
 pub struct Crash {
     /// The cycle in which it happened.
     pub at: Cycle,
-    /// The pool's words, and after them those that are reserved for the hardware scheme.
+    /// The pool's words, followed by those reserved for the hardware scheme.
     pub image: Vec<u64>,
-    /// Events announced so far; those up to this index happened before.
+    /// How many events had been announced before it.
     pub events: usize,
-    /// Notes so far, likewise.
+    /// How many notes had been made before it.
     pub notes: usize,
-    /// Up to which TxID the hardware scheme has acknowledged transactions, if it is the one to tell.
+    /// The TxID up to which the hardware scheme has acknowledged transactions, if the scheme acknowledges them itself.
     pub acknowledged: Option<u64>,
 }
 
-/// What a tape is told of.
+/// What a tape records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taped {
     /// An operation of waist 2 on one word or line.
@@ -70,23 +69,23 @@ pub enum Taped {
     LoadRange(Space, u64, usize),
     /// Stores of so many consecutive words.
     StoreRange(Space, u64, usize),
-    /// Loads, or stores, of so many words of the thread's own memory.
+    /// Loads, or stores if the flag is set, of so many words of the thread's own memory.
     OwnMemory(bool, u64),
 }
 
-/// Whom to tell what each thread has done.
+/// Receives what each thread has done.
 pub type Tape = Box<dyn FnMut(usize, Taped)>;
 
-/// What is done with each crash.
+/// Receives each crash.
 type OnCrash = Box<dyn FnMut(Crash)>;
 
-/// The contents to begin with.
+/// The initial contents of memory.
 pub struct Contents {
     /// The pool's words, all on the medium.
     pub persistent: Vec<u64>,
     /// Bytes of zeroed volatile words.
     pub volatile_bytes: u64,
-    /// Where logs and metadata lie, for the statistics.
+    /// The location of logs and metadata, for the statistics.
     pub regions: Regions,
 }
 
@@ -103,30 +102,30 @@ pub struct Machine {
 
 struct State {
     caches: Hierarchy,
-    /// The hardware scheme, if there is one: beside the caches, and called through a port by them, by itself by the machine.
+    /// The hardware scheme, if there is one. The caches call it through a port, and the machine calls it directly.
     scheme: Option<Box<dyn HardwareScheme>>,
     cores: Vec<Core>,
     description: Description,
     volatile_line: LineNumber,
-    /// Contents only, no time: set-up.
+    /// Whether operations only change contents and take no time, as during set-up.
     functional: bool,
     current: CoreId,
-    /// The clock of each thread that is suspended; [`Cycle::NEVER`] of the current one and of those that have ended.
+    /// The clock of each suspended thread; [`Cycle::NEVER`] for the current one and for those that have ended.
     clocks: Earliest,
-    /// The least of them.
+    /// The least of the suspended threads' clocks.
     others: Cycle,
     /// What each thread waits for.
     waiting: Vec<Waiting>,
-    /// Who has which core, where there are more threads than cores. Otherwise each has the core of its number.
+    /// The assignment of cores to threads, if there are more threads than cores. Otherwise each thread has the core of its number.
     scheduler: Option<Scheduler>,
     /// When each core's store queue issues its next entry.
     issues_at: Earliest,
-    /// From when on a spinning thread sees what is done now: among equals store queues and engines go first, then those
-    /// that spin.
+    /// The cycle from which a spinning thread sees the present operation's effect. At equal times store queues and engines act first, then spinning
+    /// threads.
     seen_from: Cycle,
-    /// The line that each core's postponed operation misses, if it does.
+    /// The line that each core's postponed operation misses, if any.
     missing: Vec<Option<LineNumber>>,
-    /// Up to here the current thread may go on by itself.
+    /// The cycle up to which the current thread may continue without checking the others.
     horizon: Cycle,
     crashes_at: std::collections::VecDeque<Cycle>,
     crashes: Vec<Crash>,
@@ -134,23 +133,23 @@ struct State {
     events: Option<Vec<Announced>>,
     notes: Option<Box<Notes>>,
     tape: Option<Tape>,
-    /// The running load is a hint, which no judge is to know of.
+    /// Whether the running load is a hint, which is hidden from judges.
     hint: bool,
-    /// The running store is to a further word of a range.
+    /// Whether the running store is to a further word of a range.
     in_range: bool,
-    /// The running store is to a word of a range, which is copied.
+    /// Whether the running store is to a word of a range that is copied.
     copies: bool,
-    /// The hardware's number of the last transaction, once one was numbered.
+    /// The hardware's number of the last numbered transaction.
     transaction: Option<u64>,
-    /// Threads may not come beyond this cycle.
+    /// The cycle beyond which threads must not run.
     limit: Cycle,
-    /// Somebody outside may end the run.
+    /// A flag with which the run can be ended from outside.
     stop: Option<&'static AtomicBool>,
     began: Cycle,
     accesses_before: u64,
 }
 
-/// How an operation went.
+/// The result of an attempt to perform an operation.
 enum Outcome {
     Done(u64),
     Postponed,
@@ -158,11 +157,10 @@ enum Outcome {
 use Outcome::{Done, Postponed};
 
 impl Machine {
-    /// The machine that `description` describes, in functional mode: no time passes and nothing is cached until
-    /// [`Machine::run`].
+    /// Creates the machine that `description` describes, in functional mode: no time passes and nothing is cached until [`Machine::run`].
     ///
     /// # Errors
-    /// The description is impossible.
+    /// Returns an error if the description is impossible.
     pub fn new(
         description: &Description,
         contents: Contents,
@@ -217,14 +215,14 @@ impl Machine {
         })
     }
 
-    /// What is reserved for the hardware scheme begins with these words, those that an earlier life's recovery has left,
-    /// instead of zeros. Before anything runs.
+    /// Sets the first words reserved for the hardware scheme, which an earlier life's recovery has left, instead of zeros. Must be called before
+    /// anything runs.
     pub fn begin_with_reserved(&self, words: &[u64]) {
         self.state.borrow_mut().caches.memory.set_reserved(words);
     }
 
-    /// The pages of the pool and of volatile memory lie at these page numbers of the program's address space, by which caches and
-    /// memory controllers map their lines. Before anything runs.
+    /// Places the pages of the pool and of volatile memory at these page numbers of the program's address space, by which caches and memory
+    /// controllers map their lines. Must be called before anything runs.
     pub fn place_pages(&self, pool: &[u64], volatile: &[u64]) {
         let state = &mut *self.state.borrow_mut();
         let pool_end = state.caches.memory.pool_end();
@@ -232,80 +230,80 @@ impl Machine {
         state.caches.set_addresses(&addresses);
     }
 
-    /// Keeps what threads announce from now on.
+    /// Records what threads announce from now on.
     pub fn record_events(&self) {
         self.state.borrow_mut().events = Some(Vec::new());
     }
 
-    /// What threads have announced, taken out.
+    /// Takes the announced events.
     pub fn take_events(&self) -> Vec<Announced> {
         self.state.borrow_mut().events.take().unwrap_or_default()
     }
 
-    /// What has been noted, taken out.
+    /// Takes the notes.
     pub fn take_notes(&self) -> Vec<Note> {
         self.state.borrow_mut().notes.take().map(|notes| notes.list).unwrap_or_default()
     }
 
-    /// Notes from now on what threads do to the pool, and whose store each load sees.
+    /// Notes from now on what threads do to the pool, and which store each load sees.
     pub fn record_notes(&self) {
         let state = &mut *self.state.borrow_mut();
         let (words, cores) = (state.volatile_line.first_word(), state.cores.len());
         state.notes = Some(Box::new(Notes::new(words, cores)));
     }
 
-    /// Tells `tape` from now on of each operation that a thread has performed in simulated time.
+    /// Passes `tape` each operation that a thread performs in simulated time from now on.
     pub fn record(&self, tape: Tape) {
         self.state.borrow_mut().tape = Some(tape);
     }
 
-    /// Keeps from now on the cycles at which memory accepts a write or has it on the medium: what power failures leave
-    /// changes there.
+    /// Records from now on the cycles at which memory accepts a write or completes it on the medium. The state that power failures leave changes
+    /// there.
     pub fn record_write_times(&self) {
         self.state.borrow_mut().caches.memory.record_times();
     }
 
-    /// These cycles, taken out, in no order.
+    /// Takes the recorded cycles, in no order.
     pub fn take_write_times(&self) -> Vec<Cycle> {
         self.state.borrow_mut().caches.memory.take_times()
     }
 
-    /// Makes a run panic whose threads come to this cycle: it would go on for ever.
+    /// Makes a run panic if a thread reaches this cycle, as an endless run would.
     pub fn limit(&self, cycle: Cycle) {
         self.state.borrow_mut().limit = cycle;
     }
 
-    /// Lets workloads end before their transactions are done when this becomes true.
+    /// Lets workloads end before their transactions are complete when this becomes true.
     pub fn stop_when(&self, stop: &'static AtomicBool) {
         self.state.borrow_mut().stop = Some(stop);
     }
 
-    /// Whether they are to end.
+    /// Returns whether workloads should end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.state.borrow().stop.is_some_and(|stop| stop.load(Relaxed))
     }
 
-    /// Hands each crash to `then` instead of keeping it.
+    /// Passes each crash to `then` instead of keeping it.
     pub fn on_crash(&self, then: impl FnMut(Crash) + 'static) {
         self.state.borrow_mut().on_crash = Some(Box::new(then));
     }
 
-    /// Lets power fail at these cycles: each leaves a [`Crash`], and the run goes on.
+    /// Makes power fail at these cycles: each leaves a [`Crash`], and the run continues.
     pub fn crash_at(&self, mut cycles: Vec<Cycle>) {
         cycles.sort_unstable();
         self.state.borrow_mut().crashes_at = cycles.into();
     }
 
-    /// The crashes so far, taken out.
+    /// Takes the crashes so far.
     pub fn take_crashes(&self) -> Vec<Crash> {
         std::mem::take(&mut self.state.borrow_mut().crashes)
     }
 
-    /// Runs `threads` in simulated time until all have returned and all stores have drained. Each has a core; more than there are
-    /// cores take turns.
+    /// Runs `threads` in simulated time until all have returned and all stores have drained. Each has a core; if there are more threads than cores,
+    /// they take turns.
     ///
     /// # Panics
-    /// There are more threads than cores, and no time slices, or hardware that knows cores; a thread panics.
+    /// Panics if there are more threads than cores and either no time slices, or hardware that tracks cores. Panics if a thread panics.
     pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>) {
         {
             let state = &mut *self.state.borrow_mut();
@@ -327,7 +325,7 @@ impl Machine {
         self.state.borrow_mut().finish();
     }
 
-    /// Puts these lines of the pool, and then all volatile ones, into the shared levels of cache in this order, in no time.
+    /// Puts these lines of the pool, and then all volatile ones, into the shared cache levels in this order, without taking time.
     pub fn fill_last_level(&self, lines: impl IntoIterator<Item = LineNumber>) {
         let state = &mut *self.state.borrow_mut();
         let all = LineNumber::new(state.caches.memory.lines() as u32);
@@ -336,12 +334,12 @@ impl Machine {
         }
     }
 
-    /// Whether time passes from now on. Without it, only what no cache holds may be stored to.
+    /// Sets whether time passes from now on. While it does not, only lines that no cache holds may be stored to.
     pub fn set_timed(&self, timed: bool) {
         self.state.borrow_mut().functional = !timed;
     }
 
-    /// The region of interest begins: everything counts from zero.
+    /// Begins the region of interest: sets all counts to zero.
     pub fn begin_region(&self) {
         let state = &mut *self.state.borrow_mut();
         let now = state.cores[state.current].clock;
@@ -362,7 +360,7 @@ impl Machine {
         }
     }
 
-    /// What the program executes between its accesses, where the description does not say.
+    /// Sets the instructions that the program executes between its accesses, where the description does not.
     pub fn set_instructions(&self, instructions: &Instructions) {
         let state = &mut *self.state.borrow_mut();
         if state.description.cores.instructions_per_access.is_none() {
@@ -370,11 +368,11 @@ impl Machine {
         }
     }
 
-    /// The program is a plain one, whose stores are as wide as the description says.
+    /// Declares the program a plain one, whose stores have the width in the description.
     pub fn set_plain(&self) {
         let state = &mut *self.state.borrow_mut();
         let program = &state.description.program;
-        // A description that says how many instructions an access has says all.
+        // A description that sets the instructions for each access overrides all others.
         let copied = match state.description.cores.instructions_per_access {
             Some(_) => 0.0,
             None => beyond_counted(program.store_bytes, program.compiled),
@@ -383,54 +381,54 @@ impl Machine {
         state.cores.iter_mut().for_each(|core| core.set_parts(parts, copied));
     }
 
-    /// From now on a software log leaves the home copies of what it has made durable in the caches.
+    /// Makes a software log leave the home copies of durable words in the caches from now on.
     pub fn leave_home_copies_cached(&self) {
         self.home_stays_cached.set(true);
     }
 
-    /// How many cores it has.
+    /// Returns the number of cores.
     pub fn cores(&self) -> usize {
         self.state.borrow().cores.len()
     }
 
-    /// Whether the hardware scheme still has work to do for what a thread has committed.
+    /// Returns whether the hardware scheme still has work to do for a thread's commits.
     pub fn is_busy(&self, thread: usize) -> bool {
         self.state.borrow().scheme.as_ref().is_some_and(|scheme| scheme.is_busy(CoreId::new(thread)))
     }
 
-    /// A thread's time, in cycles.
+    /// Returns a thread's time, in cycles.
     pub fn clock(&self, thread: usize) -> Cycle {
         self.state.borrow().clock_of(thread)
     }
 
-    /// Word and line operations so far, before the region of interest too.
+    /// Returns how many word and line operations there were, including those before the region of interest.
     pub fn accesses(&self) -> u64 {
         let state = self.state.borrow();
         state.accesses_before + state.statistics().accesses
     }
 
-    /// What was counted since the region of interest began.
+    /// Returns the counts since the region of interest began.
     pub fn statistics(&self) -> Statistics {
         self.state.borrow().statistics()
     }
 
-    /// What of the hardware scheme's work was not reached since then.
+    /// Returns which of the hardware scheme's work was not reached since then.
     pub fn unreached(&self) -> Vec<String> {
         self.state.borrow().scheme.as_ref().map_or(Vec::new(), |scheme| scheme.unreached())
     }
 
-    /// The newest value of a pool word, wherever it is. For tests and oracles, past all timing.
+    /// Returns the newest value of a pool word, wherever it is, without taking time. For tests and oracles.
     pub fn newest_word(&self, word: usize) -> u64 {
         self.state.borrow().newest(LineNumber::new((word / 8) as u32))[word % 8]
     }
 
-    /// Lines that some cache has modified, and writes that the channels hold.
+    /// Returns how many lines some cache has modified, and how many writes the channels hold.
     pub fn unsettled(&self) -> (usize, usize) {
         let state = self.state.borrow();
         (state.caches.dirty_lines(), state.caches.memory.held())
     }
 
-    /// What a power failure now, after a run, leaves of the pool and of what is reserved.
+    /// Returns the pool and the reserved words as a power failure now, after a run, would leave them.
     pub fn survivors(&self) -> Vec<u64> {
         let state = &mut *self.state.borrow_mut();
         let at = state.cores.iter().map(|core| core.clock).max().unwrap_or_default();
@@ -447,7 +445,7 @@ impl Machine {
 }
 
 impl State {
-    /// The newest words of a line, wherever they are but in a store queue.
+    /// Returns the newest words of a line, wherever they are except in a store queue.
     fn newest(&self, line: LineNumber) -> Line {
         let copy = || self.scheme.as_ref().and_then(|scheme| scheme.copy(line));
         let cached = self.caches.newest(line).or_else(|| self.caches.clean_copy(line)).or_else(copy);
@@ -464,7 +462,7 @@ impl State {
         (line, (word % 8) as u8)
     }
 
-    /// Memory without time: straight to the medium.
+    /// Performs an operation on memory without time, directly on the medium.
     fn perform_functionally(&mut self, operation: Operation) -> u64 {
         let at = |state: &Self, space, offset| {
             let (line, word) = state.place(space, offset);
@@ -506,7 +504,7 @@ impl State {
         }
     }
 
-    /// Picks the thread furthest behind; the position in `running`.
+    /// Chooses the thread furthest behind; returns its position in `running`.
     fn choose(&mut self, running: &[usize]) -> usize {
         if self.scheduler.is_some() {
             return self.choose_scheduled(running);
@@ -524,14 +522,14 @@ impl State {
             self.caches.prefetch_entries(next, line);
         }
         let thread = core.index();
-        // Mostly all still run.
+        // Usually all threads are still running.
         if running.get(thread) == Some(&thread) {
             return thread;
         }
         running.binary_search(&thread).expect("a thread with a clock runs")
     }
 
-    /// Carries out an operation of the thread that is on `core`; `None`: it is too early, or must wait.
+    /// Performs an operation of the thread on `core`. Returns `None` if it is too early, or must wait.
     fn perform(&mut self, thread: usize, core: CoreId, operation: Operation) -> Option<u64> {
         if !self.may_run(core) {
             return None;
@@ -546,7 +544,7 @@ impl State {
         Some(value)
     }
 
-    /// Has the host fetch what a postponed operation will look at, while other threads run.
+    /// Makes the host fetch the data of a postponed operation while other threads run.
     fn prefetch(&mut self, core: CoreId, operation: Operation) {
         if let Operation::Load(space, offset) | Operation::Store(space, offset, _) = operation {
             let (line, _) = self.place(space, offset);
@@ -554,15 +552,15 @@ impl State {
         }
     }
 
-    /// Whether no time passes: before and after a run, and for threads that unwind since another one cannot go on.
+    /// Returns whether no time passes: before and after a run, and for threads that unwind after another one has panicked.
     fn is_functional(&self) -> bool {
         self.functional || std::thread::panicking()
     }
 
-    /// Whether `core` is furthest behind, after all store queues and engines have caught up with it.
+    /// Returns whether `core` is furthest behind, after all store queues and engines have caught up with it.
     fn may_run(&mut self, core: CoreId) -> bool {
         let clock = self.cores[core].clock;
-        // What the scheme has planned since the horizon was found.
+        // The scheme may have planned an earlier event since the horizon was computed.
         let is_due = self.scheme.as_ref().is_some_and(|scheme| scheme.next_event() <= clock);
         if clock < self.horizon && !is_due {
             self.seen_from = clock + 1;
@@ -582,7 +580,7 @@ impl State {
                 return false;
             }
             if at > clock {
-                // Among equals the thread that runs goes on.
+                // At equal times the running thread continues.
                 self.horizon = at.min(self.others.saturating_add(1));
                 self.seen_from = clock + 1;
                 return true;
@@ -591,7 +589,7 @@ impl State {
         }
     }
 
-    /// What acts by itself next, and when: core `n`'s store queue, a sleeping thread, the scheme's engine, the power failure.
+    /// Returns the next agent that acts by itself, and when: core `n`'s store queue, a sleeping thread, the scheme's engine, or the power failure.
     fn next_agent(&self) -> (Agent, Cycle) {
         let mut next = (Agent::Crash, self.crashes_at.front().copied().unwrap_or(Cycle::NEVER));
         if let Some(scheme) = &self.scheme
@@ -638,7 +636,7 @@ impl State {
         self.wake_losers();
     }
 
-    /// After all threads have returned: what is still on its way goes on, and so do crashes asked for.
+    /// Completes everything still in progress after all threads have returned, including requested crashes.
     fn finish(&mut self) {
         let end = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
         loop {
@@ -703,7 +701,7 @@ impl State {
     }
 }
 
-/// What acts by itself.
+/// An agent that acts by itself.
 #[derive(Clone, Copy)]
 enum Agent {
     Stores(CoreId),

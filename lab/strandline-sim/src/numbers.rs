@@ -1,50 +1,49 @@
-//! Numbers that are not to be mixed up.
+//! Types for numbers that must not be confused.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Index, IndexMut, Range, Sub};
 
 use crate::description::LINE_BYTES;
 
-/// Words of a line.
+/// How many words a line has.
 const LINE_WORDS: usize = LINE_BYTES as usize / 8;
 
-/// A line's number in memory: its address / 64. The pool's lines come first, then those that are reserved for hardware, then
-/// the volatile ones.
+/// A line's number in memory: its address / 64. The pool's lines come first, then those reserved for hardware, then the volatile ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LineNumber(u32);
 
 impl LineNumber {
-    /// The line of this number.
+    /// Returns the line with this number.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The line that the byte at `address` is in.
+    /// Returns the line that contains the byte at `address`.
     pub const fn containing(address: u64) -> Self {
         Self((address / LINE_BYTES) as u32)
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The address of its first byte.
+    /// Returns the address of its first byte.
     pub const fn address(self) -> u64 {
         self.0 as u64 * LINE_BYTES
     }
 
-    /// The place of its first word among all words of memory.
+    /// Returns the index of its first word among all words of memory.
     pub const fn first_word(self) -> usize {
         self.0 as usize * LINE_WORDS
     }
 
-    /// The places of its words.
+    /// Returns the indices of its words.
     pub const fn words(self) -> Range<usize> {
         self.first_word()..self.first_word() + LINE_WORDS
     }
 
-    /// The lines from `range.start` to before `range.end`.
+    /// Returns the lines from `range.start` to before `range.end`.
     pub fn all(range: Range<Self>) -> impl Iterator<Item = Self> + use<> {
         (range.start.0..range.end.0).map(Self)
     }
@@ -64,7 +63,7 @@ impl Add<u32> for LineNumber {
     }
 }
 
-/// How many lines lie between two.
+/// The difference is the number of lines between two.
 impl Sub for LineNumber {
     type Output = u32;
 
@@ -88,33 +87,33 @@ impl<T> IndexMut<LineNumber> for Vec<T> {
     }
 }
 
-/// A core, or the hardware thread that it runs: from 0, and below 64.
+/// A core, or the hardware thread that it runs: from 0 to 63.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CoreId(u8);
 
 impl CoreId {
-    /// Core number `index`.
+    /// Returns core number `index`.
     pub const fn new(index: usize) -> Self {
         assert!(index < 64, "a core beyond the 64th");
         Self(index as u8)
     }
 
-    /// Its number.
+    /// Returns its number.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Its bit in a set of cores.
+    /// Returns its bit in a set of cores.
     pub const fn bit(self) -> u64 {
         1 << self.0
     }
 
-    /// The first `count` cores.
+    /// Returns the first `count` cores.
     pub fn first(count: usize) -> impl DoubleEndedIterator<Item = Self> + use<> {
         (0..count).map(Self::new)
     }
 
-    /// The cores whose bits are set in `cores`.
+    /// Returns the cores whose bits are set in `cores`.
     pub fn in_set(mut cores: u64) -> impl Iterator<Item = Self> + use<> {
         std::iter::from_fn(move || {
             let first = (cores != 0).then(|| Self(cores.trailing_zeros() as u8))?;
@@ -145,37 +144,37 @@ impl<T> IndexMut<CoreId> for Vec<T> {
     }
 }
 
-/// A point in simulated time, in cycles since its beginning. What lies between two is a plain number of cycles.
+/// A point in simulated time, in cycles since its beginning. The difference of two is a plain number of cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cycle(u64);
 
 impl Cycle {
-    /// The beginning.
+    /// The beginning of simulated time.
     pub const ZERO: Self = Self(0);
-    /// Behind all others.
+    /// A time after all others.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The point after so many cycles.
+    /// Returns the point after so many cycles.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// Cycles since the beginning.
+    /// Returns the cycles since the beginning.
     pub const fn number(self) -> u64 {
         self.0
     }
 
-    /// Cycles since `earlier`, and 0 if that is later.
+    /// Returns the cycles since `earlier`, or 0 if that is later.
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The point so many cycles earlier, or the beginning.
+    /// Returns the point so many cycles earlier, or the beginning.
     pub const fn before(self, cycles: u64) -> Self {
         Self(self.0.saturating_sub(cycles))
     }
 
-    /// The point so many cycles later, or [`NEVER`](Self::NEVER).
+    /// Returns the point so many cycles later, or [`NEVER`](Self::NEVER).
     pub const fn saturating_add(self, cycles: u64) -> Self {
         Self(self.0.saturating_add(cycles))
     }
@@ -201,7 +200,7 @@ impl AddAssign<u64> for Cycle {
     }
 }
 
-/// The cycles between two.
+/// The difference is the number of cycles between two.
 impl Sub for Cycle {
     type Output = u64;
 

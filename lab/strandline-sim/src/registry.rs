@@ -1,5 +1,5 @@
-//! What a program knows: software schemes, hardware schemes and workloads. The command, the crash checker on the machine and the
-//! laboratory's comparison are made from such a value, so that a crate of one's own adds to it and has them all.
+//! The software schemes, hardware schemes and workloads of a program. The command, the crash checker on the machine and the laboratory's comparison
+//! use such a registry, so that another crate can extend all three.
 
 use strandline_core::scheme::{Durability, SchemeKind, Schemes};
 use strandline_workloads::{SchemeName, WorkloadKind, Workloads};
@@ -29,28 +29,28 @@ pub struct Registry {
 }
 
 impl Default for Registry {
-    /// Those of the papers.
+    /// Returns the schemes and workloads of the papers.
     fn default() -> Self {
         Self { schemes: strandline_schemes::ALL, hardware: SCHEMES, workloads: strandline_workloads::ALL }
     }
 }
 
-/// One list behind the other, for the rest of the program: registries are made once, at its start.
+/// Concatenates two lists and leaks the result: registries are only made once, when the program starts.
 fn joined<T: Copy>(known: impl Iterator<Item = T>, more: &[T]) -> &'static [T] {
     let all: Vec<T> = known.chain(more.iter().copied()).collect();
     all.leak()
 }
 
-/// Ends the program of somebody who has taken a name twice.
+/// Panics if a name is taken.
 fn demand_free(kind: &str, name: &str, is_taken: bool) {
     assert!(!is_taken, "there is a {kind} {name:?} already: give your own another name");
 }
 
 impl Registry {
-    /// With these hardware schemes behind the others.
+    /// Appends hardware schemes.
     ///
     /// # Panics
-    /// A name is taken.
+    /// Panics if a name is taken.
     #[must_use]
     pub fn with_hardware(self, more: &[&'static Entry]) -> Self {
         for entry in more {
@@ -59,10 +59,10 @@ impl Registry {
         Self { hardware: Hardware::new(joined(self.hardware.iter(), more)), ..self }
     }
 
-    /// With these software schemes behind the others.
+    /// Appends software schemes.
     ///
     /// # Panics
-    /// A name is taken, or the scheme's number in a pool's state word.
+    /// Panics if a name is taken, or a scheme's number in a pool's state word.
     #[must_use]
     pub fn with_schemes(self, more: &[SchemeKind]) -> Self {
         for kind in more {
@@ -75,10 +75,10 @@ impl Registry {
         Self { schemes: Schemes::new(joined(self.schemes.iter(), more)), ..self }
     }
 
-    /// With these workloads behind the others.
+    /// Appends workloads.
     ///
     /// # Panics
-    /// A name is taken.
+    /// Panics if a name is taken.
     #[must_use]
     pub fn with_workloads(self, more: &[WorkloadKind]) -> Self {
         for kind in more {
@@ -87,19 +87,20 @@ impl Registry {
         Self { workloads: Workloads::new(joined(self.workloads.iter(), more)), ..self }
     }
 
-    /// The software scheme of this name, in one of its modes.
+    /// Returns the software scheme with this name, in one of its modes.
     ///
     /// # Errors
-    /// There is none; it says which there are.
+    /// Returns an error that lists the known names if there is none.
     pub fn scheme(&self, name: &str) -> Result<SchemeName, strandline_workloads::UnknownName> {
         SchemeName::of_name(self.schemes, name)
     }
 
-    /// What is to run, by the names that were given: the hardware's own software, the hardware that a software scheme was made
-    /// for, or without any name BPPM by itself.
+    /// Returns the software and hardware to run, by the given names. If a name is missing, it is the hardware's own software, or the hardware for
+    /// which the software scheme was made; without any name, BPPM alone.
     ///
     /// # Errors
-    /// There is no such name; the two do not belong together; software that leaves durability to hardware does not say which.
+    /// Returns an error if there is no such name, if the two do not belong together, or if software that leaves durability to hardware does not
+    /// determine the hardware.
     pub fn pair(
         &self,
         scheme: Option<&str>,
@@ -127,11 +128,11 @@ impl Registry {
         }
     }
 
-    /// What is to run, by one name: a software scheme with the hardware that it was made for, `HARDWARE/SOFTWARE`, or a hardware scheme
-    /// beside its own software.
+    /// Returns the software and hardware to run, by one name: a software scheme with the hardware for which it was made, `HARDWARE/SOFTWARE`, or a
+    /// hardware scheme with its own software.
     ///
     /// # Errors
-    /// As [`Registry::pair`].
+    /// As for [`Registry::pair`].
     pub fn system(&self, name: &str) -> Result<(SchemeName, &'static Entry), String> {
         match name.split_once('/') {
             Some((hardware, software)) => self.pair(Some(software), Some(hardware)),
@@ -142,7 +143,7 @@ impl Registry {
         }
     }
 
-    /// The hardware that a software scheme was made for.
+    /// Returns the hardware for which a software scheme was made.
     fn hardware_of(&self, scheme: SchemeName) -> Result<&'static Entry, String> {
         let none = self.hardware.of_name("none").map_err(|unknown| unknown.to_string())?;
         if scheme.is_native() {
@@ -195,7 +196,7 @@ mod tests {
         assert!(system("magic").unwrap_err().contains("bppm"));
     }
 
-    /// Every hardware scheme names software that exists, and takes it.
+    /// Every hardware scheme names software that exists, and accepts it.
     #[test]
     fn every_hardware_scheme_has_its_software() {
         let registry = Registry::default();

@@ -1,4 +1,4 @@
-//! Running the schemes and workloads of the library on a machine, unchanged.
+//! Runs the library's schemes and workloads on a machine, unchanged.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -28,55 +28,55 @@ use crate::numbers::{Cycle, LineNumber};
 use crate::scheme::{Entry, Exhausted, Setup};
 use crate::statistics::Statistics;
 
-/// A pool with a workload's structure, ready for any number of runs.
+/// A pool with a workload's structure, which can be used for any number of runs.
 pub struct Prepared {
     selection: Selection,
     layout: Layout,
     shared: SharedLayout,
     image: Vec<u64>,
-    /// The lines that the last level of cache has at first, the latest last.
+    /// The initial lines of the last cache level, the latest last.
     cached: Vec<Range<LineNumber>>,
-    /// What each thread's structure hangs from, where each has its own.
+    /// The root of each thread's structure, if each thread has its own.
     roots: Vec<PersistentAddress>,
 }
 
-/// How large pools are.
+/// The sizes of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSizes {
     /// Bytes of each log, a multiple of 4096.
     pub log_bytes: u64,
     /// Bytes of a heap chunk, a power of two of at least 4096.
     pub chunk_bytes: u64,
-    /// The STM has 2 to this power stripe locks.
+    /// The binary logarithm of the number of the STM's stripe locks.
     pub lock_bits: u32,
 }
 
 impl Default for PoolSizes {
-    /// Those of native pools: logs of 1 MB, chunks of 256 KB, 2^20 locks.
+    /// Returns the sizes of native pools: logs of 1 MB, chunks of 256 KB, 2^20 locks.
     fn default() -> Self {
         Self { log_bytes: 1 << 20, chunk_bytes: 256 << 10, lock_bits: 20 }
     }
 }
 
-/// What is to be run on a prepared pool.
+/// A run on a prepared pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The software scheme, in one of its modes.
     pub scheme: SchemeName,
-    /// Threads, each on a core of its own, or taking turns where there are more.
+    /// The number of threads. Each has a core of its own; if there are more threads than cores, they take turns.
     pub threads: usize,
-    /// Transactions of each thread that count.
+    /// How many transactions of each thread count.
     pub transactions: u64,
-    /// Transactions of each thread before.
+    /// How many transactions of each thread precede those that count.
     pub warm_up: u64,
-    /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred Persistence, section
-    /// V-C5); others may have its core meanwhile.
+    /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred Persistence, section V-C5). Other threads
+    /// may use its core meanwhile.
     pub idle_percent: u64,
     /// Seed of the workload's random numbers.
     pub seed: u64,
 }
 
-/// What a run found: the same for the same machine, run and seed, to the byte.
+/// The result of a run, which is the same to the byte for the same machine, run and seed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The software scheme's name in `strandline-lab list`.
@@ -95,15 +95,15 @@ pub struct Outcome {
     pub tx_per_s: f64,
     /// Seconds of simulated time.
     pub seconds: f64,
-    /// Attempts that met a conflict, of all attempts.
+    /// The share of attempts that met a conflict.
     pub abort_ratio: f64,
     /// Fences per transaction, bulk persistence and restarts included.
     pub fences_per_tx: f64,
-    /// Lines asked to be written back per transaction, likewise.
+    /// Write-backs of lines per transaction, bulk persistence and restarts included.
     pub lines_flushed_per_tx: f64,
     /// Bytes of log per transaction: the records of software's logs, and all that a hardware scheme writes to its own.
     pub log_bytes_per_tx: f64,
-    /// Times that a thread persisted in bulk.
+    /// How often a thread persisted in bulk.
     pub bulk_persists: u64,
     /// Everything that the machine counted.
     pub statistics: Statistics,
@@ -111,45 +111,45 @@ pub struct Outcome {
     pub machine: Description,
 }
 
-/// A run with what is not part of its result.
+/// A run's result and other data.
 pub struct Finished {
     /// What the run found.
     pub outcome: Outcome,
-    /// What the power failures asked for left.
+    /// The states that the requested power failures left.
     pub crashes: Vec<Crash>,
-    /// What threads announced, if crashes were asked for.
+    /// The events that threads announced, if crashes were requested.
     pub events: Vec<Announced>,
     /// Word and line operations simulated, warm-up included.
     pub accesses: u64,
-    /// How long the host took, in wall time.
+    /// How long the host took, in elapsed time.
     pub host_time: Duration,
-    /// The cycles from the threads' start in which transactions counted.
+    /// The cycles, from the threads' start, in which transactions counted.
     pub counted: Range<Cycle>,
-    /// What the run was too short for, a sentence each: its cost is not in the figures.
+    /// A sentence for each kind of work that the run was too short to reach: its cost is missing from the figures.
     pub too_short: Vec<String>,
 }
 
 impl Finished {
-    /// Simulated memory accesses per second of the host.
+    /// Returns the simulated memory accesses per second of the host.
     pub fn accesses_per_second(&self) -> f64 {
         self.accesses as f64 / self.host_time.as_secs_f64().max(1e-9)
     }
 }
 
 impl Prepared {
-    /// Makes a pool with logs for `threads` threads and fills it.
+    /// Creates a pool with logs for `threads` threads and fills it.
     ///
     /// # Errors
-    /// A size is impossible.
+    /// Returns an error if a size is impossible.
     pub fn new(workload: WorkloadKind, sizes: &Sizes, pool: PoolSizes, threads: usize) -> Result<Self> {
         Self::filled(workload, sizes, pool, threads, 0)
     }
 
-    /// As [`Prepared::new`], for a run of `scheme` on `machine`: where each thread of a plain program has a structure of its own, there
-    /// are as many, of the sizes' parts.
+    /// Like [`Prepared::new`], for a run of `scheme` on `machine`. If each thread of a plain program has a structure of its own, the pool has one
+    /// structure for each thread, with a share of the sizes.
     ///
     /// # Errors
-    /// As there; the workload is one database.
+    /// Returns the errors of [`Prepared::new`], and one if the workload is a single database.
     pub fn of_scope(
         workload: WorkloadKind,
         sizes: &Sizes,
@@ -167,7 +167,7 @@ impl Prepared {
         Self::filled(workload, &sizes.share(threads as u64), pool, threads, threads)
     }
 
-    /// With one structure for all, or with `own` ones, each of these sizes.
+    /// Fills a pool with one structure for all threads, or with `own` structures, each of these sizes.
     fn filled(
         workload: WorkloadKind,
         sizes: &Sizes,
@@ -177,7 +177,7 @@ impl Prepared {
     ) -> Result<Self> {
         let selection = Selection::new(workload, sizes)?;
         let logs = threads.max(1) as u64;
-        // Room for what churns, as native pools have it: a quarter more, and chunks for each thread.
+        // Reserve room for freed and reallocated memory, as native pools do: a quarter more, and chunks for each thread.
         let heap = own.max(1) as u64 * selection.heap_bytes() * 5 / 4 + (8 + 8 * logs) * pool.chunk_bytes;
         let size = (heap + logs * pool.log_bytes + (1 << 20)).next_multiple_of(4096);
         let geometry = Geometry { size, logs, log_bytes: pool.log_bytes, chunk_bytes: pool.chunk_bytes };
@@ -188,8 +188,8 @@ impl Prepared {
         let world = plain(vec![0; (size / 8) as usize], &shared);
         let hosted: Rc<dyn World> = world.clone();
         let memory = Hosted::new(hosted, 0);
-        // Over lent memory, as the threads' workers: schemes are compiled for that alone. No scheme's log is touched, so
-        // that each begins with its own.
+        // Uses borrowed memory like the threads' workers, for which alone schemes are compiled. No scheme's log is touched, so that each run begins
+        // with an unused log.
         let view = prepared.view(&memory);
         let worker = Worker::lease_of(view, &strandline_schemes::NP, Concurrency::SingleWriter, None)?;
         if own == 0 {
@@ -209,9 +209,9 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Begins with the structure in the last level of cache, as far as that holds it, with the free chunks that
-    /// `threads` threads take next, four each, and with those that have room: where a program has run for a while, freed blocks have
-    /// been touched, and an operating system clears new pages. Threads open the structure in no time.
+    /// Puts the structure into the last cache level, as far as it fits, together with the free chunks that `threads` threads will take next, four
+    /// each, and the chunks with room: in a program that has run for a while, freed blocks have been touched, and an operating system clears new
+    /// pages. Threads then open the structure without taking time.
     pub fn cached(mut self, threads: usize) -> Self {
         let last = self.image.iter().rposition(|&word| word != 0).unwrap_or(0);
         let used = 8 * last as u64 + 4 * threads as u64 * self.layout.geometry.chunk_bytes;
@@ -225,17 +225,17 @@ impl Prepared {
         self
     }
 
-    /// Where everything lies.
+    /// Returns the layout of the pool.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Structures that are in the pool: one for all threads, or one for each.
+    /// Returns how many structures the pool has: one for all threads, or one for each.
     pub fn structures(&self) -> usize {
         self.roots.len().max(1)
     }
 
-    /// A plain program's worker for thread `index` over `memory`, on that thread's structure if each has its own.
+    /// Returns a plain program's worker for thread `index` over `memory`, on that thread's structure if each has its own.
     pub fn plain<M: Memory>(&self, memory: M, index: usize, program: Program) -> PlainWorker<M> {
         let worker = PlainWorker::new(self.view(memory), index as u64, program);
         match self.roots.get(index) {
@@ -244,12 +244,12 @@ impl Prepared {
         }
     }
 
-    /// A view of such a pool over `memory`.
+    /// Returns a view of such a pool over `memory`.
     pub fn view<M>(&self, memory: M) -> View<M> {
         View { memory, layout: self.layout, shared: self.shared }
     }
 
-    /// What the header of a trace of it says.
+    /// Returns the header of a trace of this pool.
     pub fn header(&self, threads: usize) -> crate::trace::Header {
         crate::trace::Header {
             threads: threads as u64,
@@ -267,10 +267,10 @@ impl Prepared {
         Regions { metadata: LineNumber::default()..logs.start, logs }
     }
 
-    /// A machine whose pool holds `image`.
+    /// Creates a machine whose pool holds `image`.
     ///
     /// # Errors
-    /// The description is impossible.
+    /// Returns an error if the description is impossible.
     pub fn machine(&self, description: &Description, hardware: &Entry, image: Vec<u64>) -> Result<Machine> {
         let contents =
             Contents { persistent: image, volatile_bytes: self.shared.bytes(), regions: self.regions() };
@@ -285,10 +285,10 @@ impl Prepared {
             .map_err(|impossible| Error::Parameter(impossible.to_string()))
     }
 
-    /// Runs it on a machine, letting power fail at the cycles `crash_at` (from 0, when the threads start).
+    /// Runs on a machine, with power failures at the cycles `crash_at` (from 0, when the threads start).
     ///
     /// # Errors
-    /// The machine is impossible or has too few cores; a transaction failed.
+    /// Returns an error if the machine is impossible or has too few cores, or if a transaction fails.
     pub fn run(
         &self,
         description: &Description,
@@ -299,10 +299,10 @@ impl Prepared {
         self.run_with(description, hardware, run, crash_at, |_| ())
     }
 
-    /// As [`Prepared::run`]; `with` is given the machine before anything runs on it, to record what does.
+    /// Like [`Prepared::run`], but passes `with` the machine before anything runs on it, so that it can record the run.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Prepared::run`].
     pub fn run_with(
         &self,
         description: &Description,
@@ -338,7 +338,7 @@ impl Prepared {
         let threads = driver.run()?;
         let host_time = began.elapsed();
         let statistics = machine.statistics();
-        // Those that share cores get through at different times: as in a run by the clock, what they have done together counts.
+        // Threads that share cores finish at different times. As in a run limited by time, the transactions count that they have done together.
         let together = first_end.get().filter(|_| run.threads > cores);
         let named = &Run { scheme: named, ..*run };
         let outcome = self.outcome((description, hardware, named), &threads, together, statistics);
@@ -355,7 +355,7 @@ impl Prepared {
         })
     }
 
-    /// A machine whose memory and caches are those of the filled pool.
+    /// Creates a machine whose memory and caches are those of the filled pool.
     fn filled_machine(
         &self,
         description: &Description,
@@ -387,7 +387,7 @@ impl Prepared {
             machine.set_plain();
             Instructions::of_plain(name, self.selection.sizes().value_bytes)
         } else if is_software_wal(run) && description.program.software_log == SoftwareLog::CompiledIn {
-            // What a program computes between its own accesses is not repeated for those of its log.
+            // The instructions between a program's own accesses are not repeated between those of its log.
             let library = Instructions::TRANSACTIONS.access;
             Instructions::of_plain(name, 8).filter(|counted| counted.access < library)
         } else {
@@ -399,12 +399,12 @@ impl Prepared {
         Ok(machine)
     }
 
-    /// Whether transactions leave the home copies of what they have logged in the caches.
+    /// Returns whether transactions leave the home copies of logged words in the caches.
     fn leaves_home_cached(&self, description: &Description, run: &Run) -> bool {
         description.program.home_copies == HomeCopies::Cached && is_software_wal(run)
     }
 
-    /// Refuses a run that this pool or the machine cannot take.
+    /// Refuses a run that is impossible on this pool or machine.
     fn check_run(&self, description: &Description, run: &Run) -> Result<()> {
         let cores = description.cores.count;
         if run.threads == 0 || run.threads > cores && description.time_slices.is_none() {
@@ -429,8 +429,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// What `threads` did. `together` is how many transactions they had done when the first one ended, and after how many cycles, where
-    /// that counts.
+    /// Computes the outcome from what `threads` did. `together` is how many transactions they had done when the first one ended, and after how many
+    /// cycles, if that counts.
     fn outcome(
         &self,
         (description, hardware, run): (&Description, &Entry, &Run),
@@ -469,7 +469,7 @@ impl Prepared {
         }
     }
 
-    /// What the run was too short for: of the software's work, and of the hardware's.
+    /// Returns the work of the software and of the hardware that the run was too short to reach.
     fn too_short(&self, run: &Run, outcome: &Outcome, unreached: Vec<String>) -> Vec<String> {
         let log = self.layout.geometry.log_bytes;
         let persists_in_bulk =
@@ -495,15 +495,15 @@ struct ThreadResult {
     ended: Cycle,
 }
 
-/// Runs the threads of a workload.
+/// The state shared by the threads of a run.
 struct Driver<'a> {
     prepared: &'a Prepared,
     machine: &'a Rc<Machine>,
     run: &'a Run,
     scope: LockScope,
-    /// Transactions of all threads that count, so far.
+    /// How many transactions of all threads count so far.
     done: &'a Cell<u64>,
-    /// How many there were when the first thread had done its own, and how long that took.
+    /// How many there were when the first thread had finished, and after how many cycles.
     first_end: &'a Cell<Option<(u64, u64)>>,
 }
 
@@ -530,7 +530,7 @@ impl Driver<'_> {
             && (self.machine.cores() > self.run.threads || shares)
         {
             let (prepared, ended, all) = (self.prepared, &ended, self.run.threads);
-            // On a core that no worker has, or sharing one; otherwise workers do its work when they must.
+            // The helper has a core of its own, or shares one; otherwise workers do its work when necessary.
             threads.push(Box::new(move |memory: &Hosted| {
                 SchemeMemory::help(kind, &prepared.view(memory), concurrency, &|| ended.get() == all);
             }));
@@ -569,7 +569,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Waits until the hardware has done what it still has to do for this thread's transactions.
+    /// Waits until the hardware has completed its work for this thread's transactions.
     fn wait_for_hardware(&self, memory: &Hosted, index: usize) {
         while self.machine.is_busy(index) {
             memory.work(100);
@@ -588,7 +588,7 @@ impl Driver<'_> {
         Ok((runner, part))
     }
 
-    /// One transaction, and the idle time after it.
+    /// Runs one transaction, and the idle time after it.
     fn transaction<'m>(
         &self,
         memory: &'m Hosted,
@@ -598,7 +598,7 @@ impl Driver<'_> {
         let since = self.machine.processor_time(index);
         part.transaction(runner)?;
         if self.run.idle_percent > 0 {
-            // Who has nothing to do keeps nobody waiting.
+            // An idle thread must not keep others waiting.
             runner.drain()?;
             let busy = self.machine.processor_time(index) - since;
             let cycles = busy * self.run.idle_percent / (100 - self.run.idle_percent);
@@ -621,7 +621,7 @@ impl Driver<'_> {
                 self.machine.set_timed(false);
                 let part = self.open(memory, index);
                 self.machine.set_timed(true);
-                // Nothing is cached for a thread before all have stored past the caches.
+                // No thread runs on the caches before all have made their untimed stores.
                 opened.set(opened.get() + 1);
                 while opened.get() < self.run.threads {
                     memory.pause();
@@ -638,7 +638,7 @@ impl Driver<'_> {
             Ok((runner, part))
         };
         let prepared = prepare();
-        // All begin what counts together; who fails keeps nobody waiting.
+        // All threads begin the counting part together; a thread that fails does not keep the others waiting.
         arrived.set(arrived.get() + 1);
         if arrived.get() == self.run.threads {
             self.machine.begin_region();
@@ -664,21 +664,21 @@ impl Driver<'_> {
     }
 }
 
-/// What recovery made of what a power failure has left.
+/// The result of recovery after a power failure.
 #[derive(Clone, Debug)]
 pub struct Recovered {
     /// The pool's words.
     pub words: Vec<u64>,
-    /// Words of the pool that the hardware's recovery has changed.
+    /// How many words of the pool the hardware's recovery has changed.
     pub by_hardware: u64,
-    /// What the software's recovery, which runs after it, has found and done.
+    /// The report of the software's recovery, which runs after the hardware's.
     pub report: RecoveryReport,
 }
 
-/// Recovery from what a power failure has left, the hardware's and then the software's.
+/// Recovers from a power failure: runs the hardware's recovery and then the software's.
 ///
 /// # Errors
-/// Recovery failed.
+/// Returns an error if recovery failed.
 pub fn recover(
     prepared: &Prepared,
     description: &Description,
@@ -697,19 +697,19 @@ pub fn recover(
     let Some(kind) = description.program.scheme(scheme).kind else {
         return Err(Error::Parameter("volatile keeps nothing that could be recovered".into()));
     };
-    // Not by the pool's state word: that says that the pool was filled without persistence.
+    // Does not use the pool's state word, which says that the pool was filled without persistence.
     let report = SchemeMemory::recover(kind, &prepared.view(&Hosted::new(hosted, 0)), &mut |_| ())?;
     Ok(Recovered { words: world.contents(), by_hardware, report })
 }
 
-/// Memory without time.
+/// Creates memory without time.
 fn plain(image: Vec<u64>, shared: &SharedLayout) -> Rc<Recorder> {
     let world = Recorder::new(image, shared.bytes(), 0, 0, None);
     world.set_recording(false);
     Rc::new(world)
 }
 
-/// Whether it is S-WAL, the write-ahead log in software that hardware schemes are compared with.
+/// Returns whether the run is S-WAL, the write-ahead log in software with which hardware schemes are compared.
 fn is_software_wal(run: &Run) -> bool {
     run.scheme.kind.is_some_and(|kind| *kind == S_WAL)
 }

@@ -1,6 +1,6 @@
-//! What a run counts: per core, cache level, controller channel and bank; traffic and stalls by cause.
+//! The counts of a run: for each core, cache level, controller channel and bank; traffic and stalls by cause.
 //!
-//! All counts belong to the region of interest: they are set to zero when it begins.
+//! All counts cover the region of interest: they are set to zero when it begins.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// A cache needed the place.
+    /// A cache evicted the line to make room.
     Eviction,
     /// Software wrote it back: clwb, clflushopt, clflush.
     ForcedWriteBack,
@@ -16,7 +16,7 @@ pub enum Origin {
     WriteBackAll,
     /// A non-temporal store.
     NonTemporal,
-    /// Another core read a modified line, and no shared level took it.
+    /// Another core read a modified line, and no shared level could hold it.
     Downgrade,
     /// A hardware scheme's engine.
     Scheme,
@@ -34,7 +34,7 @@ impl Origin {
     ];
 }
 
-/// What part of memory a line belongs to.
+/// The part of memory to which a line belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Region {
@@ -53,7 +53,7 @@ impl Region {
     pub const ALL: [Self; 4] = [Self::Data, Self::Log, Self::Metadata, Self::Volatile];
 }
 
-/// Counts of lines, by what lies in them.
+/// Counts of lines by region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByRegion {
     /// Lines of data at home.
@@ -67,7 +67,7 @@ pub struct ByRegion {
 }
 
 impl ByRegion {
-    /// The count of a region.
+    /// Returns the count of a region.
     pub fn of(&mut self, region: Region) -> &mut u64 {
         match region {
             Region::Data => &mut self.data,
@@ -77,7 +77,7 @@ impl ByRegion {
         }
     }
 
-    /// The lines of all regions.
+    /// Returns the lines of all regions.
     pub fn total(&self) -> u64 {
         self.data + self.log + self.metadata + self.volatile
     }
@@ -86,7 +86,7 @@ impl ByRegion {
 /// Lines between the caches and memory, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Reads that caches asked for.
+    /// Reads by caches.
     pub reads: ByRegion,
     /// Writes: evictions.
     pub eviction: ByRegion,
@@ -116,7 +116,7 @@ impl Traffic {
         *by_region.of(region) += 1;
     }
 
-    /// Lines written, whatever the cause.
+    /// Returns the lines written, whatever the cause.
     pub fn writes(&self) -> u64 {
         self.eviction.total()
             + self.forced_write_back.total()
@@ -127,7 +127,7 @@ impl Traffic {
     }
 }
 
-/// Cycles in which a core did not go on, by cause.
+/// Cycles in which a core did not continue, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stalls {
     /// A load waited beyond its first-level lookup.
@@ -146,7 +146,7 @@ pub struct Stalls {
     pub fence_persist: u64,
     /// The whole cache was being written back.
     pub write_back_all: u64,
-    /// A flush kept the core: its own cost, and the delay that the program waits for it.
+    /// A flush occupied the core, or the program waited for the flush's delay.
     pub flush: u64,
     /// A spin loop's pauses.
     pub pause: u64,
@@ -154,18 +154,18 @@ pub struct Stalls {
     pub scheme: u64,
 }
 
-/// What one core has done.
+/// The counts of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct CoreStatistics {
     /// Cycles from the beginning of the region of interest to the end of this core's thread.
     pub cycles: u64,
-    /// Instructions that time was charged for.
+    /// Instructions for which time was charged.
     pub instructions: u64,
     /// Accesses, fences included; a range is counted once.
     pub operations: u64,
-    /// Loads of the program's own memory, as far as they were counted of it ([`Instructions`](crate::Instructions)).
+    /// Loads of the program's own memory, as far as the program's were counted ([`Instructions`](crate::Instructions)).
     pub private_loads: u64,
-    /// Stores to it, likewise.
+    /// Stores to the program's own memory, as far as they were counted.
     pub private_stores: u64,
     /// Loads, a range counted word by word.
     pub loads: u64,
@@ -177,7 +177,7 @@ pub struct CoreStatistics {
     pub forwarded: u64,
     /// Words stored past the cache.
     pub non_temporal: u64,
-    /// Write-backs of a line asked for.
+    /// Write-backs of lines that the core requested.
     pub write_backs: u64,
     /// Fences that waited for persistence.
     pub fences: u64,
@@ -185,7 +185,7 @@ pub struct CoreStatistics {
     pub mshr_full: u64,
     /// Accesses that joined an outstanding miss.
     pub mshr_merges: u64,
-    /// Where the cycles went.
+    /// The stall cycles.
     pub stalls: Stalls,
     /// The store queue's mean occupancy, sampled at each store.
     pub store_queue_occupancy: Mean,
@@ -203,33 +203,33 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// Takes a sample in.
+    /// Adds a sample.
     pub fn add(&mut self, sample: u64) {
         self.sum += sample;
         self.samples += 1;
         self.largest = self.largest.max(sample);
     }
 
-    /// The mean; 0 of nothing.
+    /// Returns the mean; 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.samples == 0 { 0.0 } else { self.sum as f64 / self.samples as f64 }
     }
 }
 
-/// What one cache has done.
+/// The counts of one cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CacheStatistics {
     /// Lookups that found the line.
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
-    /// Lines that left for want of room.
+    /// Lines that were evicted to make room.
     pub evictions: u64,
-    /// Of these, modified ones.
+    /// How many of these were modified.
     pub dirty_evictions: u64,
-    /// Lines that another core's store or a lower level's eviction took away.
+    /// Lines that another core's store, or an eviction from a lower level, removed.
     pub invalidations: u64,
-    /// Hits that had to ask for the permission to write.
+    /// Hits that had to request the permission to write.
     pub upgrades: u64,
 }
 
@@ -251,11 +251,11 @@ pub struct LevelStatistics {
     pub name: String,
     /// The counts of its caches, added up.
     pub total: CacheStatistics,
-    /// Each core's, of a private level.
+    /// The counts of each core's cache, for a private level.
     pub caches: Vec<CacheStatistics>,
 }
 
-/// What the network has carried.
+/// The counts of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NetworkStatistics {
     /// Messages sent, requests and lines alike.
@@ -266,12 +266,12 @@ pub struct NetworkStatistics {
     pub wait_cycles: u64,
 }
 
-/// What one bank of a channel has done.
+/// The counts of one bank of a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BankStatistics {
     /// Lines read from the medium.
     pub reads: u64,
-    /// Of these, from the row buffer.
+    /// How many of these the row buffer answered.
     pub row_hits: u64,
     /// Lines written to the medium.
     pub writes: u64,
@@ -286,7 +286,7 @@ pub struct BankStatistics {
 /// A channel of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ChannelStatistics {
-    /// `controller.channel`, and what is behind it.
+    /// `controller.channel`, and the kind of memory.
     pub name: String,
     /// Reads that reached the channel.
     pub reads: u64,
@@ -300,9 +300,9 @@ pub struct ChannelStatistics {
     pub coalesced: u64,
     /// Writes that found the queue full, or closed while the channel drained.
     pub write_queue_full: u64,
-    /// Cycles that they waited.
+    /// Cycles for which these writes waited.
     pub write_queue_full_cycles: u64,
-    /// Times that the high watermark turned the channel to writing.
+    /// How often the high watermark made the channel switch to writing.
     pub drains: u64,
     /// Reads outstanding, sampled at each read.
     pub read_occupancy: Mean,
@@ -312,12 +312,12 @@ pub struct ChannelStatistics {
     pub banks: Vec<BankStatistics>,
 }
 
-/// What the accesses of a run have taken, in nanojoules.
+/// The energy of a run's accesses, in nanojoules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Energy {
     /// The parts whose accesses have figures: cache levels by name, then `nvm` and `dram`.
     pub parts: Vec<EnergyPart>,
-    /// All parts of the machine; `None` where one has no figures.
+    /// The total of all parts; `None` if a part has no figures.
     pub total_nj: Option<f64>,
 }
 
@@ -326,14 +326,14 @@ pub struct Energy {
 pub struct EnergyPart {
     /// A cache level's name, `nvm` or `dram`.
     pub name: String,
-    /// What its accesses have taken, in nanojoules.
+    /// The energy of its accesses, in nanojoules.
     pub nj: f64,
 }
 
 /// Everything that a machine counts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Cycles of the region of interest: to the end of the last thread.
+    /// Cycles of the region of interest, up to the end of the last thread.
     pub cycles: u64,
     /// Word and line operations in the region of interest.
     pub accesses: u64,
@@ -347,12 +347,12 @@ pub struct Statistics {
     pub channels: Vec<ChannelStatistics>,
     /// Lines between caches and memory.
     pub traffic: Traffic,
-    /// Bytes that the hardware scheme has written to its log behind the pool: records, headers, marks of commits, and where the log
-    /// begins. A write counts the words that it carries.
+    /// Bytes that the hardware scheme has written to its log behind the pool: records, headers, marks of commits, and the log's head. A write counts
+    /// only the words that it carries.
     pub hardware_log_bytes: u64,
-    /// What the accesses have taken, where the machine's description says what each takes.
+    /// The energy of the accesses, if the machine's description has figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy: Option<Energy>,
-    /// What the hardware scheme counts, by name.
+    /// The hardware scheme's counts, by name.
     pub scheme: Vec<(String, u64)>,
 }

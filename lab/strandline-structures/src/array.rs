@@ -47,11 +47,11 @@ impl<T: Word> Array<T> {
         Kind::Array.tag(0, T::TYPE)
     }
 
-    /// Creates an array of `length` elements with the values `init` gives, under the root word `root`. An
-    /// array of this length that is there already is completed, if its creation was interrupted, and opened.
+    /// Creates an array of `length` elements with the values that `init` returns, under the root word `root`. If an array of this length is already
+    /// there, completes it if its creation was interrupted, and opens it.
     ///
     /// # Errors
-    /// The pool is full; something else hangs from `root` ([`Error::WrongStructure`]); as [`Runner::run`].
+    /// Returns [`Error::WrongStructure`] if `root` refers to something else, an error if the pool is full, and the errors of [`Runner::run`].
     pub fn create(
         runner: &mut impl Runner,
         root: PersistentAddress,
@@ -66,27 +66,27 @@ impl<T: Word> Array<T> {
     /// Opens the array under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]), or one that was not
-    /// created completely ([`Error::Incomplete`]).
+    /// Returns [`Error::Missing`] if there is none, [`Error::WrongStructure`] if something else is there, and [`Error::Incomplete`] if its creation
+    /// was interrupted.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         let elements = Words::open(tx, Kind::Array, root, Self::tag())?;
         Ok(Self { elements, element: PhantomData })
     }
 
-    /// How many elements it has, fixed at its creation.
+    /// Returns the number of elements, fixed when the array is created.
     pub fn len(&self) -> u64 {
         self.elements.length
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The address of element `index`, for a structure that hangs from it.
+    /// Returns the address of element `index`, for a structure that is stored there.
     ///
     /// # Errors
-    /// There is no such element: [`Error::Parameter`].
+    /// Returns an error if there is no such element: [`Error::Parameter`].
     pub fn address(&self, tx: &mut impl Read, index: u64) -> Result<PersistentAddress, Abort> {
         if index < self.elements.length {
             Ok(self.elements.word(index))
@@ -100,10 +100,10 @@ impl<T: Word> Array<T> {
         tx.fail(Error::Parameter(format!("element {index} of an array of {} elements", self.len())))
     }
 
-    /// Element `index`.
+    /// Returns element `index`.
     ///
     /// # Errors
-    /// There is no such element; as [`Read::read`].
+    /// Returns an error if there is no such element, and the errors of [`Read::read`].
     pub fn get(&self, tx: &mut impl Read, index: u64) -> Result<T, Abort> {
         let at = self.address(tx, index)?;
         Ok(T::from_word(tx.read(at)?))
@@ -112,7 +112,7 @@ impl<T: Word> Array<T> {
     /// Stores `value` as element `index`.
     ///
     /// # Errors
-    /// There is no such element; as [`Transaction::write`].
+    /// Returns an error if there is no such element, and the errors of [`Transaction::write`].
     pub fn set(&self, tx: &mut impl Transaction, index: u64, value: T) -> Result<(), Abort> {
         let at = self.address(tx, index)?;
         tx.write(at, value.to_word())
@@ -121,7 +121,7 @@ impl<T: Word> Array<T> {
     /// Swaps two elements.
     ///
     /// # Errors
-    /// There is no such element; as [`Transaction::write`].
+    /// Returns an error if there is no such element, and the errors of [`Transaction::write`].
     pub fn swap(&self, tx: &mut impl Transaction, one: u64, other: u64) -> Result<(), Abort> {
         let (one, other) = (self.address(tx, one)?, self.address(tx, other)?);
         let (first, second) = (tx.read(one)?, tx.read(other)?);
@@ -132,10 +132,10 @@ impl<T: Word> Array<T> {
         Ok(())
     }
 
-    /// Swaps the `length` elements from `one` on with those from `other` on, which are the same or others.
+    /// Swaps the `length` elements from `one` on with those from `other` on. The ranges may be equal.
     ///
     /// # Errors
-    /// There are no such elements; as [`Transaction::write`].
+    /// Returns an error if there are no such elements, and the errors of [`Transaction::write`].
     pub fn swap_ranges(
         &self,
         tx: &mut impl Transaction,
@@ -167,7 +167,7 @@ impl<T: Word> Array<T> {
     /// Calls `visit` with every element and its index, in order.
     ///
     /// # Errors
-    /// As [`Read::read`]; those of `visit`.
+    /// Returns the errors of [`Read::read`] and `visit`.
     pub fn for_each(
         &self,
         tx: &mut impl Read,

@@ -1,13 +1,13 @@
-//! Chains of nodes that hang from a run of words: a hash table's buckets, a graph's vertices.
+//! Chains of nodes, each with its first node in one word of an array: a hash table's buckets, a graph's vertices.
 //!
 //! ```text
 //! cell   one word: the first node of its chain, 0 if none
 //! node   word 0 the next node, 0 if none · word 1 key · from word 2 the value
 //! ```
 //!
-//! A new node goes to the front of its chain: its own words, one cell and the allocator's bit are all that an
-//! insertion writes; a removal writes the one word that led to the node. No count is kept, so operations on
-//! different chains do not conflict. The tag's parameter is the number of words in a value.
+//! A new node goes to the front of its chain: an insertion only writes the node's own words, one cell and the allocator's bit; a removal writes the
+//! one word that refers to the node. There is no count, so operations on different chains do not conflict. The tag's parameter is the number of words
+//! in a value.
 
 use std::hint::select_unpredictable;
 use std::marker::PhantomData;
@@ -41,26 +41,26 @@ impl<V> Copy for Chains<V> {}
 
 /// A node of a chain.
 struct Node {
-    /// The word that leads to it.
+    /// The word that refers to it.
     cell: PersistentAddress,
     at: PersistentAddress,
     /// Its link to the next one.
     next: u64,
 }
 
-/// What a chain's cell and its first node tell of a key.
+/// What a chain's cell and its first node show about a key.
 struct Glance<const N: usize> {
-    /// The first node and its first words. If there is none: the cell's line and its words, which mean nothing.
+    /// The first node and its first words. If there is no node: the cell's line and its words, which are to be ignored.
     at: PersistentAddress,
     words: [u64; N],
-    /// The key is this node's.
+    /// Whether the key is this node's.
     is_it: bool,
-    /// The key may be a later node's.
+    /// Whether the key may be in a later node.
     goes_on: bool,
 }
 
 impl<V: Value> Chains<V> {
-    /// Creates `length` empty chains for values of `value_words` words, as [`Words::create`].
+    /// Creates `length` empty chains for values of `value_words` words, like [`Words::create`].
     pub fn create(
         runner: &mut impl Runner,
         kind: Kind,
@@ -90,22 +90,22 @@ impl<V: Value> Chains<V> {
         Ok(Self { cells, kind, value: PhantomData })
     }
 
-    /// How many chains there are.
+    /// Returns the number of chains.
     pub fn length(&self) -> u64 {
         self.cells.length
     }
 
-    /// Words in a value.
+    /// Returns the number of words in a value.
     pub fn value_words(&self) -> u64 {
         self.cells.parameter
     }
 
-    /// The word from which chain `index` hangs; the index must be less than the length.
+    /// Returns the cell of chain `index`; the index must be less than the length.
     pub fn cell(&self, index: u64) -> PersistentAddress {
         self.cells.word(index)
     }
 
-    /// The first node at or after the word `cell` that `accept` wants, and the first node of all.
+    /// Returns the first node after the word `cell` that `accept` accepts, and the first node of all.
     fn walk(
         &self,
         tx: &mut impl Read,
@@ -138,19 +138,19 @@ impl<V: Value> Chains<V> {
         self.walk(tx, cell, |other| other == key)
     }
 
-    /// Looks for `key` in the chain of `cell` as far as its first node. Nobody foresees whether there is one, and of this key: so nothing
-    /// branches on that, and a processor goes on to what comes next.
+    /// Searches `key` in the chain of `cell` as far as its first node. Whether there is a node, and whether it has the key, is unpredictable. So
+    /// nothing branches on that, and the processor can continue speculatively.
     fn glance<const N: usize>(
         tx: &mut impl Read,
         cell: PersistentAddress,
         key: u64,
     ) -> Result<Glance<N>, Abort> {
         let head = tx.read(cell)?;
-        // Where there is no node, words are read that are at hand.
+        // If there is no node, read words that are in the cache.
         let at = PersistentAddress::new(select_unpredictable(head == 0, cell.line().offset(), head));
         let words = tx.read_array(at)?;
         let [next, other] = [words[NEXT as usize], words[KEY as usize]];
-        // The highest bit is set of all words but 0. (The compiler branches on one after another of conditions that are joined by `&`.)
+        // The highest bit is set for all words except 0. (The compiler would branch on each of several conditions joined by `&`.)
         let some = |word: u64| word | word.wrapping_neg();
         let goes_on = some(head) & some(other ^ key) & some(next);
         Ok(Glance { at, words, is_it: (head != 0) & (other == key), goes_on: goes_on >> 63 != 0 })
@@ -179,10 +179,10 @@ impl<V: Value> Chains<V> {
         })
     }
 
-    /// The value of `key` in the chain of `cell`.
+    /// Returns the value of `key` in the chain of `cell`.
     pub fn get(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<Option<V>, Abort> {
         let mut cell = cell;
-        // Nodes of longer values may be of several lines.
+        // Nodes with longer values may span several lines.
         if V::WORDS == Some(1) {
             let first = Self::glance::<{ VALUE as usize + 1 }>(tx, cell, key)?;
             if !first.goes_on {
@@ -196,13 +196,13 @@ impl<V: Value> Chains<V> {
         }
     }
 
-    /// Whether `key` is in the chain of `cell`.
+    /// Returns whether `key` is in the chain of `cell`.
     pub fn contains(&self, tx: &mut impl Read, cell: PersistentAddress, key: u64) -> Result<bool, Abort> {
         let first = Self::glance::<{ VALUE as usize }>(tx, cell, key)?;
         Ok(if first.goes_on { self.find(tx, first.at.near(8 * NEXT), key)?.1.is_some() } else { first.is_it })
     }
 
-    /// Gives `key` the value `value` in the chain of `cell`; returns the old value, if there was one.
+    /// Sets the value of `key` in the chain of `cell`. Returns the old value, if there was one.
     pub fn insert(
         &self,
         tx: &mut impl Transaction,
@@ -247,7 +247,7 @@ impl<V: Value> Chains<V> {
         })
     }
 
-    /// Removes `key` from the chain of `cell`; returns its value, if it was there.
+    /// Removes `key` from the chain of `cell`. Returns its value, if it was there.
     pub fn remove(
         &self,
         tx: &mut impl Transaction,
@@ -260,7 +260,7 @@ impl<V: Value> Chains<V> {
         Ok(Some(old))
     }
 
-    /// Removes `key` from the chain of `cell` without reading its value; whether it was there.
+    /// Removes `key` from the chain of `cell` without reading its value. Returns whether it was there.
     pub fn delete(
         &self,
         tx: &mut impl Transaction,
@@ -299,7 +299,7 @@ impl<V: Value> Chains<V> {
         Ok(())
     }
 
-    /// Number of pairs, by counting them.
+    /// Counts the pairs.
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
         for index in 0..self.length() {
@@ -311,8 +311,7 @@ impl<V: Value> Chains<V> {
         Ok(count)
     }
 
-    /// Checks that every chain ends and holds keys that `belongs(index, key)` accepts, each once; returns the
-    /// number of pairs.
+    /// Checks that every chain ends and holds keys that `belongs(index, key)` accepts, each once. Returns the number of pairs.
     pub fn check(
         &self,
         tx: &mut impl Read,

@@ -56,14 +56,12 @@ impl<V: Value> Graph<V> {
         KIND.tag(0, V::TYPE)
     }
 
-    /// Creates a graph of `vertices` vertices without edges, whose edges will have values of `value_words`
-    /// words, under the root word `root`. A graph of the same sizes that is there already is completed, if its
-    /// creation was interrupted, and opened.
+    /// Creates a graph of `vertices` vertices without edges, whose edges will have values of `value_words` words, under the root word `root`. If a
+    /// graph of the same sizes is already there, completes it if its creation was interrupted, and opens it.
     ///
     /// # Errors
-    /// A size is 0 or too large, or `value_words` is not what the type of values takes
-    /// ([`Error::Parameter`]); the pool is full; something else hangs from `root`
-    /// ([`Error::WrongStructure`]); as [`Runner::run`].
+    /// Returns [`Error::Parameter`] if a size is 0 or too large, or `value_words` is not what the type of values takes, [`Error::WrongStructure`] if
+    /// `root` refers to something else, an error if the pool is full, and the errors of [`Runner::run`].
     pub fn create(
         runner: &mut impl Runner,
         root: PersistentAddress,
@@ -79,28 +77,28 @@ impl<V: Value> Graph<V> {
     /// Opens the graph under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]), or one that was not
-    /// created completely ([`Error::Incomplete`]).
+    /// Returns [`Error::Missing`] if there is none, [`Error::WrongStructure`] if something else is there, and [`Error::Incomplete`] if its creation
+    /// was interrupted.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())? })
     }
 
-    /// How many vertices it has, fixed at its creation.
+    /// Returns the number of vertices, fixed when the graph is created.
     pub fn vertices(&self) -> u64 {
         self.chains.length()
     }
 
-    /// Words in an edge's value.
+    /// Returns the number of words in an edge's value.
     pub fn value_words(&self) -> u64 {
         self.chains.value_words()
     }
 
-    /// The word of a vertex, which must be one: what an operation on its edges uses hangs from it.
+    /// Returns the word of vertex `number`, which must exist. Operations on its edges use memory that is reachable from this word.
     pub fn vertex(&self, number: u64) -> PersistentAddress {
         self.chains.cell(number)
     }
 
-    /// The word from which the edges of `from` hang.
+    /// Returns the word with the first edge of `from`.
     fn cell(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<PersistentAddress, Abort> {
         if from < self.vertices() && to < self.vertices() {
             return Ok(self.chains.cell(from));
@@ -111,28 +109,28 @@ impl<V: Value> Graph<V> {
         ))))
     }
 
-    /// The value of the edge from one vertex to another.
+    /// Returns the value of the edge from one vertex to another.
     ///
     /// # Errors
-    /// There is no such vertex ([`Error::Parameter`]); a conflict; the graph is damaged.
+    /// Returns [`Error::Parameter`] if there is no such vertex, and an error after a conflict or if the graph is damaged.
     pub fn get(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<Option<V>, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.get(tx, cell, to)
     }
 
-    /// Whether there is an edge from one vertex to another.
+    /// Returns whether there is an edge from one vertex to another.
     ///
     /// # Errors
-    /// As [`Graph::get`].
+    /// As for [`Graph::get`].
     pub fn contains(&self, tx: &mut impl Read, from: u64, to: u64) -> Result<bool, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.contains(tx, cell, to)
     }
 
-    /// Gives the edge from one vertex to another the value `value`; returns the old value, if there was one.
+    /// Sets the value of the edge from one vertex to another. Returns the old value, if there was one.
     ///
     /// # Errors
-    /// The value does not have the graph's number of words ([`Error::Parameter`]); the pool is full; as
+    /// Returns [`Error::Parameter`] if the value does not have the graph's number of words, an error if the pool is full, and the errors of
     /// [`Graph::get`].
     pub fn insert(
         &self,
@@ -145,19 +143,19 @@ impl<V: Value> Graph<V> {
         self.chains.insert(tx, cell, to, value)
     }
 
-    /// Removes the edge from one vertex to another; returns its value, if it was there.
+    /// Removes the edge from one vertex to another. Returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`Graph::get`] and [`Transaction::free`].
+    /// As for [`Graph::get`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, from: u64, to: u64) -> Result<Option<V>, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.remove(tx, cell, to)
     }
 
-    /// Removes the edge from one vertex to another without reading its value; whether it was there.
+    /// Removes the edge from one vertex to another without reading its value. Returns whether it was there.
     ///
     /// # Errors
-    /// As [`Graph::remove`].
+    /// As for [`Graph::remove`].
     pub fn delete(&self, tx: &mut impl Transaction, from: u64, to: u64) -> Result<bool, Abort> {
         let cell = self.cell(tx, from, to)?;
         self.chains.delete(tx, cell, to)
@@ -166,7 +164,7 @@ impl<V: Value> Graph<V> {
     /// Calls `visit` with every target of the edges from `from`, and their values.
     ///
     /// # Errors
-    /// As [`Graph::get`]; those of `visit`.
+    /// Returns the errors of [`Graph::get`] and `visit`.
     pub fn for_each_from(
         &self,
         tx: &mut impl Read,
@@ -177,18 +175,18 @@ impl<V: Value> Graph<V> {
         self.chains.for_each_in(tx, from, visit)
     }
 
-    /// Number of edges, by counting them.
+    /// Counts the edges.
     ///
     /// # Errors
-    /// As [`Graph::get`].
+    /// As for [`Graph::get`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.chains.count(tx)
     }
 
-    /// Checks the graph's invariants; returns the number of edges.
+    /// Checks the graph's invariants. Returns the number of edges.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let vertices = self.vertices();
         self.chains.check(tx, |_, to| to < vertices, "an edge twice or to no vertex")

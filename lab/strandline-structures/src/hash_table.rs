@@ -6,11 +6,10 @@
 //! node      word 0 the next node, 0 if none · word 1 key · from word 2 the value
 //! ```
 //!
-//! Buckets go by groups, as many as fit a line. A key's group is the upper part of its mixed word, but for the
-//! lowest three bits, times the number of groups, which then need not be a power of two; those three bits choose
-//! the bucket in it. So keys that follow one another share a line and no bucket, and others, also those with the
-//! same lowest bits, are spread out. An insertion writes its node, the bucket and the allocator's bit; a removal
-//! the one word that led to the node.
+//! Buckets form groups of as many as fit a line. A key's group is the upper part of the product of its mixed word, without the lowest three bits, and
+//! the number of groups, which therefore need not be a power of two. The three bits choose the bucket in the group. So consecutive keys share a line
+//! but not a bucket, and other keys, even with the same lowest bits, are spread out. An insertion writes its node, the bucket and the allocator's
+//! bit; a removal writes the one word that refers to the node.
 //!
 //! Invariants: a chain ends; every key is in its own bucket's chain, once.
 
@@ -33,7 +32,7 @@ const KIND: Kind = Kind::HashTable;
 /// # let (mut worker, root) = worker_and_root();
 /// use strandline_structures::HashTable;
 ///
-/// // 64 buckets; a value is of two words.
+/// // 64 buckets; a value has two words.
 /// let points = HashTable::<u64, [u64; 2]>::create(&mut worker, root, 64, 2)?;
 /// worker.run(|tx| points.insert(tx, 7, &[3, 4]))?;
 /// assert_eq!(worker.run(|tx| points.insert(tx, 7, &[5, 6]))?, Some([3, 4]), "the old value");
@@ -62,14 +61,14 @@ fn mix(mut word: u64) -> u64 {
     word ^ word >> 33
 }
 
-/// The bucket of a key's word, where there are so many.
+/// Returns the bucket of a key's word, among so many.
 fn bucket(key: u64, buckets: u64) -> u64 {
     let groups = buckets / LINE_WORDS;
     if groups == 0 {
         return bucket_of_few(key, buckets);
     }
     let mixed = mix(key / LINE_WORDS);
-    // Mixed, so that keys of which all are multiples of eight have not all the same bucket of their groups.
+    // Uses the mixed word, so that keys which are all multiples of eight do not all have the same bucket of their groups.
     words::bucket(mixed, groups) * LINE_WORDS + (key ^ mixed) % LINE_WORDS
 }
 
@@ -84,14 +83,12 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         KIND.tag(K::TYPE, V::TYPE)
     }
 
-    /// Creates a table of `buckets` buckets for values of `value_words` words under the root word `root`. A
-    /// table of the same sizes that is there already is completed, if its creation was interrupted, and
-    /// opened.
+    /// Creates a table of `buckets` buckets for values of `value_words` words under the root word `root`. If a table of the same sizes is already
+    /// there, completes it if its creation was interrupted, and opens it.
     ///
     /// # Errors
-    /// A size is 0 or too large, or `value_words` is not what the type of values takes
-    /// ([`Error::Parameter`]); the pool is full; something else hangs from `root`
-    /// ([`Error::WrongStructure`]); as [`Runner::run`].
+    /// Returns [`Error::Parameter`] if a size is 0 or too large, or `value_words` is not what the type of values takes, [`Error::WrongStructure`] if
+    /// `root` refers to something else, an error if the pool is full, and the errors of [`Runner::run`].
     pub fn create(
         runner: &mut impl Runner,
         root: PersistentAddress,
@@ -108,23 +105,24 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     /// Opens the table under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]), or one that was not
-    /// created completely ([`Error::Incomplete`]).
+    /// Returns [`Error::Missing`] if there is none, [`Error::WrongStructure`] if something else is there, and [`Error::Incomplete`] if its creation
+    /// was interrupted.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         Ok(Self { chains: Chains::open(tx, KIND, root, Self::tag())?, key: PhantomData })
     }
 
-    /// How many buckets it has, fixed at its creation. Of more than seven, those past the last multiple of eight are never used.
+    /// Returns the number of buckets, fixed when the table is created. If there are more than seven, those after the last multiple of eight are never
+    /// used.
     pub fn buckets(&self) -> u64 {
         self.chains.length()
     }
 
-    /// Words in a value.
+    /// Returns the number of words in a value.
     pub fn value_words(&self) -> u64 {
         self.chains.value_words()
     }
 
-    /// The word of `key`'s bucket: what an operation on the key uses hangs from it.
+    /// Returns the word of `key`'s bucket. Operations on the key use memory that is reachable from this word.
     pub fn bucket_of(&self, key: K) -> PersistentAddress {
         self.cell(key.to_word())
     }
@@ -133,46 +131,46 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         self.chains.cell(bucket(key, self.chains.length()))
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
-    /// A conflict; the table is damaged.
+    /// Returns an error after a conflict or if the table is damaged.
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         let key = key.to_word();
         self.chains.get(tx, self.cell(key), key)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`HashTable::get`].
+    /// As for [`HashTable::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         let key = key.to_word();
         self.chains.contains(tx, self.cell(key), key)
     }
 
-    /// Gives `key` the value `value`; returns the old value, if there was one.
+    /// Sets the value of `key`. Returns the old value, if there was one.
     ///
     /// # Errors
-    /// The value does not have the table's number of words; the pool is full; as [`HashTable::get`].
+    /// Returns an error if the value does not have the table's number of words or if the pool is full, and the errors of [`HashTable::get`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: &V) -> Result<Option<V>, Abort> {
         let key = key.to_word();
         self.chains.insert(tx, self.cell(key), key, value)
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key`. Returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`HashTable::get`] and [`Transaction::free`].
+    /// As for [`HashTable::get`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let key = key.to_word();
         self.chains.remove(tx, self.cell(key), key)
     }
 
-    /// Removes `key` without reading its value; whether it was there.
+    /// Removes `key` without reading its value. Returns whether it was there.
     ///
     /// # Errors
-    /// As [`HashTable::remove`].
+    /// As for [`HashTable::remove`].
     pub fn delete(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         let key = key.to_word();
         self.chains.delete(tx, self.cell(key), key)
@@ -181,7 +179,7 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
     /// Calls `visit` with every key and value, in no particular order.
     ///
     /// # Errors
-    /// As [`HashTable::get`]; those of `visit`.
+    /// Returns the errors of [`HashTable::get`] and `visit`.
     pub fn for_each(
         &self,
         tx: &mut impl Read,
@@ -193,18 +191,18 @@ impl<K: Word + Eq, V: Value> HashTable<K, V> {
         Ok(())
     }
 
-    /// Number of keys, by counting them.
+    /// Counts the keys.
     ///
     /// # Errors
-    /// As [`HashTable::get`].
+    /// As for [`HashTable::get`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.chains.count(tx)
     }
 
-    /// Checks the table's invariants; returns the number of keys.
+    /// Checks the table's invariants. Returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let buckets = self.buckets();
         let belongs = |index, key| bucket(key, buckets) == index;

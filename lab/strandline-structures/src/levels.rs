@@ -1,5 +1,5 @@
-//! What the trees share whose nodes have keys between their children: scanning a range, checking the invariants, the way
-//! down to a leaf, and finding the parent and the siblings of a node on it.
+//! Common code of the trees whose nodes have keys between their children: scanning a range, checking the invariants, the path to a leaf, and finding
+//! the parent and the siblings of a node on it.
 
 use std::ops::{ControlFlow, RangeBounds};
 
@@ -9,65 +9,65 @@ use strandline_core::structures::header::Kind;
 use strandline_core::structures::{ordered::is_before, ordered::is_behind};
 use strandline_core::transaction::{Abort, Read};
 
-/// Inner nodes have two children at least: 2^32 leaves.
+/// The maximum number of levels. Inner nodes have at least two children, so there may be 2^32 leaves.
 pub const MAX_LEVELS: u64 = 32;
 
-/// The way down to a leaf: for each level, from the root on, the inner node, and the index of the child taken.
+/// The path to a leaf: for each level, from the root on, the inner node and the index of the child taken.
 pub type Path = ArrayVec<(PersistentAddress, u64), { MAX_LEVELS as usize }>;
 
-/// A node, as its first word describes it.
+/// A node's description in its first word.
 pub trait LevelNode: Copy {
-    /// Where it is.
+    /// Returns its address.
     fn at(self) -> PersistentAddress;
-    /// Levels below it: 0 for a leaf.
+    /// Returns the number of levels below it: 0 for a leaf.
     fn level(self) -> u64;
-    /// How many keys it has.
+    /// Returns how many keys it has.
     fn count(self) -> u64;
 }
 
 /// A tree of such nodes. All leaves have level 0, and a child's level is one less than its parent's.
 pub trait Levels<K: Copy + Ord, V> {
-    /// For what is told of damage.
+    /// The kind of tree, for reports of damage.
     const KIND: Kind;
-    /// What is wrong with a node of fewer keys than [`Levels::least`].
+    /// The report that a node has fewer keys than [`Levels::least`].
     const TOO_FEW: &'static str;
     /// Its nodes.
     type Node: LevelNode;
 
-    /// The root, which alone may be without keys.
+    /// Returns the root, which alone may be without keys.
     fn root(&self, tx: &mut impl Read) -> Result<Self::Node, Abort>;
-    /// The node at `at`, which must be on `level` and have a key.
+    /// Returns the node at `at`, which must be on `level` and have a key.
     fn node(&self, tx: &mut impl Read, at: PersistentAddress, level: u64) -> Result<Self::Node, Abort>;
-    /// The child left of the key at `index`, or right of all.
+    /// Returns the child left of the key at `index`, or right of all keys.
     fn child_at_index(&self, tx: &mut impl Read, node: Self::Node, index: u64) -> Result<Self::Node, Abort>;
-    /// The key at `index`.
+    /// Returns the key at `index`.
     fn key(&self, tx: &mut impl Read, node: Self::Node, index: u64) -> Result<K, Abort>;
-    /// The value at `index` of a node that has pairs.
+    /// Returns the value at `index` of a node that has pairs.
     fn value_of(&self, tx: &mut impl Read, node: Self::Node, index: u64) -> Result<V, Abort>;
-    /// Whether nodes of this level have pairs, or keys alone: then what equals a key is right of it.
+    /// Returns whether nodes of this level have pairs. If they have only keys, equal keys are to the right.
     fn has_pairs(&self, level: u64) -> bool;
-    /// How many keys of a node `is_before` wants, the first ones.
+    /// Returns how many keys of a node satisfy `is_before`; these come first.
     fn keys_before(
         &self,
         tx: &mut impl Read,
         node: Self::Node,
         is_before: impl Fn(K) -> bool,
     ) -> Result<u64, Abort>;
-    /// Keys that every node but the root has at least.
+    /// Returns how many keys every node except the root has, at least.
     fn least(&self) -> u64;
-    /// Checks what a node says of itself.
+    /// Checks a node's description of itself.
     fn check_node(&self, _tx: &mut impl Read, _node: Self::Node) -> Result<(), Abort> {
         Ok(())
     }
 
-    /// The error of what should be a node.
+    /// Returns the error for something that should be a node.
     #[cold]
     fn no_node(tx: &mut impl Read, at: PersistentAddress) -> Abort {
         Self::KIND.damaged(tx, at, "something that is not a node, an empty one, or one on the wrong level,")
     }
 
-    /// The inner node above `node`, which has been reached by `path`, and the index of the child taken. A write to a node
-    /// that overlaps the inner node in a damaged pool may have changed it since.
+    /// Returns the inner node above `node`, which was reached by `path`, and the index of the child taken. In a damaged pool the inner node may
+    /// overlap `node`, and a write to `node` may have changed it since.
     fn above(&self, tx: &mut impl Read, path: &Path, node: Self::Node) -> Result<(Self::Node, u64), Abort> {
         let level = node.level() + 1;
         let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
@@ -90,7 +90,7 @@ pub trait Levels<K: Copy + Ord, V> {
         self.scan_below(tx, root, &keys, &mut None, &mut visit).map(drop)
     }
 
-    /// The same, of the keys under `node`.
+    /// Like [`Levels::scan`], for the keys under `node`.
     fn scan_below(
         &self,
         tx: &mut impl Read,
@@ -127,7 +127,7 @@ pub trait Levels<K: Copy + Ord, V> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Checks the tree's invariants; returns the number of pairs.
+    /// Checks the tree's invariants. Returns the number of pairs.
     fn check_levels(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let root = self.root(tx)?;
         if root.level() > 0 && root.count() == 0 {
@@ -136,8 +136,7 @@ pub trait Levels<K: Copy + Ord, V> {
         self.check_below(tx, root, None, None)
     }
 
-    /// The number of pairs under `node`, whose keys lie from `above` on (behind it, where that has a pair of its own)
-    /// and before `below`.
+    /// Returns the number of pairs under `node`, whose keys must be from `above` on (after it, if it has a pair of its own) and before `below`.
     fn check_below(
         &self,
         tx: &mut impl Read,
@@ -174,7 +173,7 @@ pub trait Levels<K: Copy + Ord, V> {
         Ok(count)
     }
 
-    /// The children of `parent` left and right of `node`, the one at `index`.
+    /// Returns the children of `parent` left and right of `node`, the one at `index`.
     fn siblings(
         &self,
         tx: &mut impl Read,

@@ -1,4 +1,4 @@
-//! The papers' structures on words, beside those that `strandline-core` has for the typed collections.
+//! The papers' structures on words. `strandline-core` has others for the typed collections.
 //!
 //! # Features
 //!

@@ -4,14 +4,14 @@
 //! header   word 0 tag (parameter: words in an entry) · word 1 capacity · word 2 address of the ring
 //!          word 8, on a line of its own: entries ever pushed (tail)
 //!          word 16, on a line of its own: entries ever popped (head)
-//! ring     capacity entries; entry number n lies at n modulo the capacity
+//! ring     capacity entries; entry number n is at n modulo the capacity
 //! ```
 //!
-//! The copy-while-locked queue of Pelley, Chen and Wenisch (Memory Persistency, ISCA 2014), which ATOM names:
-//! an insertion copies the whole entry into the ring and then moves the tail. All insertions conflict with one
-//! another, as they do on that queue's lock; what hides an entry until it is complete is the transaction.
+//! The copy-while-locked queue of Pelley, Chen and Wenisch (Memory Persistency, ISCA 2014), which ATOM names: an insertion copies the whole entry
+//! into the ring and then moves the tail. All insertions conflict with one another, as they do on that queue's lock. The transaction hides an entry
+//! until it is complete.
 //!
-//! Invariants: no more entries are popped than pushed, and no more than the capacity lie between.
+//! Invariants: no more entries are popped than pushed, and there are never more entries than the capacity.
 
 use std::marker::PhantomData;
 
@@ -65,13 +65,12 @@ impl<V: Value> Queue<V> {
         KIND.tag(0, V::TYPE)
     }
 
-    /// Creates an empty queue for `capacity` entries of `entry_words` words under the root word `root`, or
-    /// opens the queue of these sizes that is there.
+    /// Creates an empty queue for `capacity` entries of `entry_words` words under the root word `root`, or opens the queue of these sizes that is
+    /// already there.
     ///
     /// # Errors
-    /// A size is 0 or too large, or `entry_words` is not what the type of entries takes
-    /// ([`Error::Parameter`]); something else hangs from `root` ([`Error::WrongStructure`]); the pool is full;
-    /// a conflict.
+    /// Returns [`Error::Parameter`] if a size is 0 or too large, or `entry_words` is not what the type of entries takes, [`Error::WrongStructure`] if
+    /// `root` refers to something else, and an error if the pool is full or after a conflict.
     pub fn create(
         tx: &mut impl Transaction,
         root: PersistentAddress,
@@ -103,7 +102,7 @@ impl<V: Value> Queue<V> {
     /// Opens the queue under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         match Self::find(tx, root)? {
             Some(queue) => Ok(queue),
@@ -126,17 +125,17 @@ impl<V: Value> Queue<V> {
         Ok(Some(Self { header, ring, capacity, entry_words, entry: PhantomData }))
     }
 
-    /// Entries that it can hold.
+    /// Returns how many entries it can hold.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Words in an entry.
+    /// Returns the number of words in an entry.
     pub fn entry_words(&self) -> u64 {
         self.entry_words
     }
 
-    /// Head and tail.
+    /// Returns head and tail.
     fn ends(&self, tx: &mut impl Read) -> Result<(u64, u64), Abort> {
         let head = tx.read(self.header.word(HEAD))?;
         let tail = tx.read(self.header.word(TAIL))?;
@@ -165,11 +164,10 @@ impl<V: Value> Queue<V> {
         })
     }
 
-    /// Puts an entry at the end; `false`, and nothing is changed, if there is no room.
+    /// Appends an entry. Returns `false`, and changes nothing, if there is no room.
     ///
     /// # Errors
-    /// The entry does not have the queue's number of words ([`Error::Parameter`]); a conflict; the queue is
-    /// damaged.
+    /// Returns [`Error::Parameter`] if the entry does not have the queue's number of words, and an error after a conflict or if the queue is damaged.
     pub fn push(&self, tx: &mut impl Transaction, entry: &V) -> Result<bool, Abort> {
         if entry.words() != self.entry_words {
             let (is, should) = (entry.words(), self.entry_words);
@@ -189,10 +187,10 @@ impl<V: Value> Queue<V> {
         Ok(true)
     }
 
-    /// Takes the entry at the front, if there is one.
+    /// Removes the entry at the front, if there is one.
     ///
     /// # Errors
-    /// A conflict; the queue is damaged.
+    /// Returns an error after a conflict or if the queue is damaged.
     pub fn pop(&self, tx: &mut impl Transaction) -> Result<Option<V>, Abort> {
         let (head, tail) = self.ends(tx)?;
         if head == tail {
@@ -203,28 +201,28 @@ impl<V: Value> Queue<V> {
         Ok(Some(entry))
     }
 
-    /// The entry at the front, which stays.
+    /// Returns the entry at the front without removing it.
     ///
     /// # Errors
-    /// As [`Queue::pop`].
+    /// As for [`Queue::pop`].
     pub fn front(&self, tx: &mut impl Read) -> Result<Option<V>, Abort> {
         let (head, tail) = self.ends(tx)?;
         if head == tail { Ok(None) } else { self.entry(tx, head).map(Some) }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     ///
     /// # Errors
-    /// As [`Queue::pop`].
+    /// As for [`Queue::pop`].
     pub fn len(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let (head, tail) = self.ends(tx)?;
         Ok(tail - head)
     }
 
-    /// Whether there are no entries.
+    /// Returns whether there are no entries.
     ///
     /// # Errors
-    /// As [`Queue::pop`].
+    /// As for [`Queue::pop`].
     pub fn is_empty(&self, tx: &mut impl Read) -> Result<bool, Abort> {
         Ok(self.len(tx)? == 0)
     }
@@ -232,7 +230,7 @@ impl<V: Value> Queue<V> {
     /// Calls `visit` with every entry, from front to end.
     ///
     /// # Errors
-    /// As [`Queue::pop`]; those of `visit`.
+    /// Returns the errors of [`Queue::pop`] and `visit`.
     pub fn for_each(
         &self,
         tx: &mut impl Read,
@@ -245,10 +243,10 @@ impl<V: Value> Queue<V> {
         Ok(())
     }
 
-    /// Checks the queue's invariants; returns the number of entries.
+    /// Checks the queue's invariants. Returns the number of entries.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         check_room(tx, self.ring, self.ring_words())?;
         self.len(tx)

@@ -6,24 +6,21 @@
 //! link     address of the child, 0 if none · bit 0: the child is red
 //! ```
 //!
-//! Every written word is a log record, so the layout is made for few writes. There are no parent pointers: an
-//! operation remembers the words it came through (its *path*). A node's colour is kept not in the node but in
-//! the link that leads to it: a rotation rewrites the links around it anyway, and recolours on the way for
-//! nothing; the colours of both children come with their parent, without reading them.
+//! Every written word is a log record, so the layout minimises writes. There are no parent pointers: an operation remembers its *path*, the links
+//! through which it came. A node's colour is stored not in the node but in the link to it. A rotation rewrites the surrounding links anyway, so it
+//! recolours at no cost; and a node shows the colours of its children without reading them.
 //!
-//! *Insertion* descends, hangs a red node in, and goes up while parent and uncle are red: both become black,
-//! the grandparent red. A red parent with a black uncle ends it with one rotation (three links) or two (five,
-//! of which two belong to a new node and cost nothing).
+//! *Insertion* descends, links a red node, and ascends while parent and uncle are red: both become black, the grandparent red. At a red parent with a
+//! black uncle it ends with one rotation (three links) or two (five, of which two belong to a new node and cost nothing).
 //!
-//! *Removal* of a node with two children copies the next key and value into it and removes that next node
-//! instead. A node with one child is replaced by it: the child is red and becomes black. A black leaf leaves
-//! its place one black node short, and the loop in `make_up` mends that: a red sibling is rotated away first;
-//! a black sibling with a red child ends it by rotation; otherwise the sibling becomes red and the shortage
-//! moves up, until it meets a red node or the root.
+//! *Removal* of a node with two children copies the next key and value into it and removes that next node instead. A node with one child is replaced
+//! by it: the child is red and becomes black. A removed black leaf leaves its place one black node short, which the loop in `make_up` repairs: a red
+//! sibling is rotated away first; at a black sibling with a red child a rotation ends the loop; otherwise the sibling becomes red and the shortage
+//! moves up, until it reaches a red node or the root.
 //!
-//! Invariants: keys ascend from left to right; the root is black; a red node has black children; the paths
-//! from the root to all missing children pass the same number of black nodes. So a tree of n keys is at most
-//! 2 log2(n + 1) deep; [`MAX_DEPTH`] is above that for any pool, and a longer way down is damage.
+//! Invariants: keys ascend from left to right; the root is black; a red node has black children; the paths from the root to all missing children pass
+//! the same number of black nodes. So a tree of n keys is at most 2 log2(n + 1) deep; [`MAX_DEPTH`] is above that for any pool, so a longer path
+//! means damage.
 
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, RangeBounds};
@@ -59,7 +56,7 @@ const MAX_DEPTH: usize = 96;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct RedBlackTree<K, V> {
-    /// The word that links to the root.
+    /// The word with the link to the root.
     top: PersistentAddress,
     types: PhantomData<fn() -> (K, V)>,
 }
@@ -92,18 +89,18 @@ fn black(link: u64) -> u64 {
     link & !RED
 }
 
-/// The way down: the links it came through, of which the first is in the header, and a few more, which mending the tree may add.
+/// The path to a node: its links, the first of which is in the header, with room for a few more that repairing the tree may add.
 struct Path<const LINKS: usize> {
     top: PersistentAddress,
     links: [u64; LINKS],
-    /// Which of them come from the right side of the node before.
+    /// Which of them come from the right side of the previous node.
     from_right: [bool; LINKS],
 }
 
-/// Room for any way down.
+/// Room for any path.
 const ALL: usize = MAX_DEPTH + 3;
-/// Room for most, of up to 28 nodes, which takes less time to clear. A tree whose keys only rise has longer ones from some 30,000 keys on;
-/// it is gone down twice there.
+/// Room for most paths, of up to 28 nodes, which takes less time to clear. A tree with ascending keys has longer paths from about 30,000 keys on; its
+/// operations then descend twice.
 const MOST: usize = 32;
 
 impl<const LINKS: usize> Path<LINKS> {
@@ -111,22 +108,22 @@ impl<const LINKS: usize> Path<LINKS> {
         Self { top, links: [0; LINKS], from_right: [false; LINKS] }
     }
 
-    /// Link `at` is `link` and comes from this side of the node before.
+    /// Sets link `at` to `link`, which comes from this side of the previous node.
     fn set(&mut self, at: usize, link: u64, side: usize) {
         (self.links[at], self.from_right[at]) = (link, side == RIGHT);
     }
 
-    /// The node that link `at` leads to.
+    /// Returns the node to which link `at` refers.
     fn node(&self, at: usize) -> PersistentAddress {
         node_of(self.links[at])
     }
 
-    /// Which child link of its node link `at` is.
+    /// Returns on which side of its node link `at` is.
     fn side(&self, at: usize) -> usize {
         usize::from(self.from_right[at])
     }
 
-    /// The word that holds link `at`.
+    /// Returns the word that holds link `at`.
     fn cell(&self, at: usize) -> PersistentAddress {
         if at == 0 { self.top } else { child(self.node(at - 1), self.side(at)) }
     }
@@ -149,16 +146,16 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         KIND.tag(K::TYPE, V::TYPE)
     }
 
-    /// Creates an empty tree under the root word `root`, or opens the tree that is there.
+    /// Creates an empty tree under the root word `root`, or opens the tree that is already there.
     ///
     /// # Errors
-    /// Something else hangs from `root` ([`Error::WrongStructure`](strandline_core::Error::WrongStructure)); the pool
-    /// is full; a conflict.
+    /// Returns [`Error::WrongStructure`](strandline_core::Error::WrongStructure) if `root` refers to something else, and an error if the pool is full
+    /// or after a conflict.
     pub fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
         let header = match header::find::<2>(tx, KIND, root, Self::tag())? {
             Some((header, _)) => header,
             None => {
-                // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+                // The header has its own line: otherwise writers of neighbouring memory would conflict with every reader of the tree.
                 let header = tx.alloc(LINE_BYTES)?;
                 tx.write_range(header, &[Self::tag(), 0])?;
                 tx.write(root, header.offset())?;
@@ -171,8 +168,8 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
     /// Opens the tree under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`](strandline_core::Error::Missing)), or something else
-    /// ([`Error::WrongStructure`](strandline_core::Error::WrongStructure)).
+    /// Returns [`Error::Missing`](strandline_core::Error::Missing) if there is none, and
+    /// [`Error::WrongStructure`](strandline_core::Error::WrongStructure) if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         match header::find::<2>(tx, KIND, root, Self::tag())? {
             Some((header, _)) => Ok(Self { top: header.word(1), types: PhantomData }),
@@ -184,7 +181,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         tx.read_array(at)
     }
 
-    /// The links to both children of a node.
+    /// Returns the links to both children of a node.
     fn children(tx: &mut impl Read, node: PersistentAddress) -> Result<[u64; 2], Abort> {
         tx.read_array(child(node, LEFT))
     }
@@ -194,14 +191,14 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         KIND.damaged(tx, self.top, "a way down that does not end, from the root")
     }
 
-    /// A node's links and its key, which lie on one line.
+    /// Returns a node's links and its key, which are on one line.
     #[inline]
     fn look(tx: &mut impl Read, node: PersistentAddress) -> Result<([u64; 2], K), Abort> {
         let [left, right, key] = tx.read_array(node)?;
         Ok(([left, right], K::from_word(key)))
     }
 
-    /// The node with `key`.
+    /// Returns the node with `key`.
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
         let mut link = tx.read(self.top)?;
         for _ in 0..MAX_DEPTH {
@@ -218,10 +215,10 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Err(self.too_deep(tx))
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
-    /// A conflict; the tree is damaged.
+    /// Returns an error after a conflict or if the tree is damaged.
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key)? {
             Some(node) => Ok(Some(V::from_word(tx.read(value_of(node))?))),
@@ -229,15 +226,16 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`RedBlackTree::get`].
+    /// As for [`RedBlackTree::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
-    /// Goes down to `key`: the index of the last link of the path, and whether it leads to the key; `None`: it is too deep for the path.
+    /// Descends to `key`. Returns the index of the last link of the path, and whether it refers to the key; `None` if the node is too deep for the
+    /// path.
     fn descend<const LINKS: usize>(
         &self,
         tx: &mut impl Read,
@@ -275,10 +273,10 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(None)
     }
 
-    /// Gives `key` the value `value`; returns the old value, if there was one.
+    /// Sets the value of `key`. Returns the old value, if there was one.
     ///
     /// # Errors
-    /// The pool is full; as [`RedBlackTree::get`] and [`Transaction::write`].
+    /// Returns an error if the pool is full, and the errors of [`RedBlackTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let value = value.to_word();
         if let Some(old) = self.insert_within::<MOST>(tx, key, value)? {
@@ -287,7 +285,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         self.insert_within::<ALL>(tx, key, value)?.ok_or_else(|| self.too_deep(tx))
     }
 
-    /// Inserts, unless the way down is too long for such a path.
+    /// Inserts the pair, unless the path is too long for this type of path.
     fn insert_within<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,
@@ -307,7 +305,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         let new = tx.alloc(8 * NODE_WORDS as u64)?;
         let mut children = [0; 2];
         path.links[at] = red(new);
-        // Until the link to the new node is written, what it will hold is still open.
+        // The new node's contents may still change until the link to it is written.
         let mut written = false;
         loop {
             if at == 0 {
@@ -349,8 +347,8 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(Some(None))
     }
 
-    /// Puts the parent of node `at` above its grandparent, or the node itself if it is on the inner side. `new`: the node's children, if it
-    /// was not written yet.
+    /// Rotates the parent of node `at` above its grandparent, or the node itself if it is on the inner side. `new` has the node's children, if it has
+    /// not been written yet.
     fn rotate<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,
@@ -361,7 +359,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         let (parent, grandparent) = (path.node(at - 1), path.node(at - 2));
         let (side, parent_side) = (path.side(at), path.side(at - 1));
         let top = if side != parent_side {
-            // The node goes between parent and grandparent.
+            // The node moves between parent and grandparent.
             let node = path.node(at);
             let adopted = match new {
                 None => {
@@ -389,10 +387,10 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         tx.write(path.cell(at - 2), top.offset())
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key`. Returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`RedBlackTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`RedBlackTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         if let Some(old) = self.remove_within::<MOST>(tx, key)? {
             return Ok(old);
@@ -400,7 +398,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         self.remove_within::<ALL>(tx, key)?.ok_or_else(|| self.too_deep(tx))
     }
 
-    /// Removes, unless the way down is too long for such a path.
+    /// Removes the key, unless the path is too long for this type of path.
     fn remove_within<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,
@@ -415,7 +413,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         let mut node = Self::node(tx, goes)?;
         let old = node[VALUE as usize];
         if !is_none(node[LEFT]) && !is_none(node[RIGHT]) {
-            // The next node, leftmost on the right, has no left child: it goes in this one's stead.
+            // The next node, leftmost on the right, has no left child: it is removed in place of this one.
             let stays = goes;
             let (mut link, mut side) = (node[RIGHT], RIGHT);
             while !is_none(link) {
@@ -442,7 +440,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(Some(Some(V::from_word(old))))
     }
 
-    /// What hangs from link `at` is one black node short; mends it.
+    /// Repairs the subtree of link `at`, which is one black node short.
     fn make_up<const LINKS: usize>(
         &self,
         tx: &mut impl Transaction,
@@ -458,8 +456,8 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
                 return Err(KIND.damaged(tx, parent, "unequal black heights"));
             }
             if is_red(sibling) {
-                // Rotate the sibling above the parent, which becomes red; its near child is the new sibling.
-                // Both the new sibling's link and the parent's are written below, whatever the case.
+                // Rotates the sibling above the parent, which becomes red; its near child is the new sibling. All cases below write both the new
+                // sibling's link and the parent's.
                 let above = node_of(sibling);
                 let near_cell = child(above, side);
                 sibling = tx.read(near_cell)?;
@@ -508,7 +506,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         keys: impl RangeBounds<K>,
         mut visit: impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<(), Abort> {
-        // Nodes whose left side has been gone to and that are still to be visited.
+        // Nodes that are still to be visited and whose left subtrees are in progress.
         let mut waiting = [[0; NODE_WORDS]; MAX_DEPTH];
         let mut depth = 0;
         let mut link = tx.read(self.top)?;
@@ -516,7 +514,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         let mut steps = 0;
         loop {
             while !is_none(link) {
-                // Steps since the last visit: a circle would go on for ever.
+                // Counts the steps since the last visit, because a cycle would never end.
                 steps += 1;
                 if depth == MAX_DEPTH || steps > 2 * MAX_DEPTH {
                     return Err(self.too_deep(tx));
@@ -551,10 +549,10 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         }
     }
 
-    /// Checks the tree's invariants; returns the number of keys.
+    /// Checks the tree's invariants. Returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`](strandline_core::Error::Damaged): one does not hold.
+    /// Returns [`Error::Damaged`](strandline_core::Error::Damaged) if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let top = tx.read(self.top)?;
         if is_red(top) {
@@ -563,7 +561,7 @@ impl<K: Word + Ord, V: Word> RedBlackTree<K, V> {
         Ok(self.check_below(tx, top, None, None, 0)?.0)
     }
 
-    /// Keys and black height of what hangs from `link`, between two keys.
+    /// Returns the number of keys and the black height of the subtree of `link`, whose keys must be between two keys.
     fn check_below(
         &self,
         tx: &mut impl Read,

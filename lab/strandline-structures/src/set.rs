@@ -1,7 +1,6 @@
-//! Ordered sets, of the red-black tree: a set is one without values, a multiset one whose value is how often
-//! its key is there.
+//! Ordered sets, implemented by the red-black tree. A set has no values; a multiset's value is the number of times that its key is present.
 //!
-//! The standard templates' `set` and `multiset`, which WrAP measures (section 4.2), are red-black trees too.
+//! The standard templates' `set` and `multiset`, which WrAP measures (section 4.2), are red-black trees, too.
 
 use std::ops::RangeBounds;
 
@@ -35,10 +34,10 @@ impl<K> Clone for Set<K> {
 impl<K> Copy for Set<K> {}
 
 impl<K: Word + Ord> Set<K> {
-    /// Creates an empty set under the root word `root`, or opens the set that is there.
+    /// Creates an empty set under the root word `root`, or opens the set that is already there.
     ///
     /// # Errors
-    /// Something else hangs from `root` ([`Error::WrongStructure`]); the pool is full; a conflict.
+    /// Returns [`Error::WrongStructure`] if `root` refers to something else, and an error if the pool is full or after a conflict.
     pub fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
         RedBlackTree::create(tx, root).map(Self)
     }
@@ -46,31 +45,31 @@ impl<K: Word + Ord> Set<K> {
     /// Opens the set under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         RedBlackTree::open(tx, root).map(Self)
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// A conflict; the set is damaged.
+    /// Returns an error after a conflict or if the set is damaged.
     pub fn contains(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         self.0.contains_key(tx, key)
     }
 
-    /// Puts `key` in; whether it was not there before.
+    /// Inserts `key`. Returns whether it was absent.
     ///
     /// # Errors
-    /// The pool is full; as [`Set::contains`] and [`Transaction::write`].
+    /// Returns an error if the pool is full, and the errors of [`Set::contains`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         Ok(self.0.insert(tx, key, ())?.is_none())
     }
 
-    /// Takes `key` out; whether it was there.
+    /// Removes `key`. Returns whether it was there.
     ///
     /// # Errors
-    /// As [`Set::contains`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`Set::contains`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         Ok(self.0.remove(tx, key)?.is_some())
     }
@@ -78,7 +77,7 @@ impl<K: Word + Ord> Set<K> {
     /// Calls `visit` with the keys in `keys`, ascending.
     ///
     /// # Errors
-    /// As [`Set::contains`]; those of `visit`.
+    /// Returns the errors of [`Set::contains`] and `visit`.
     pub fn range(
         &self,
         tx: &mut impl Read,
@@ -88,32 +87,32 @@ impl<K: Word + Ord> Set<K> {
         self.0.range(tx, keys, |key, ()| visit(key))
     }
 
-    /// The least key in `keys`.
+    /// Returns the least key in `keys`.
     ///
     /// # Errors
-    /// As [`Set::contains`].
+    /// As for [`Set::contains`].
     pub fn first(&self, tx: &mut impl Read, keys: impl RangeBounds<K>) -> Result<Option<K>, Abort> {
         Ok(self.0.first(tx, keys)?.map(|(key, ())| key))
     }
 
-    /// Number of keys, by counting them.
+    /// Counts the keys.
     ///
     /// # Errors
-    /// As [`Set::contains`].
+    /// As for [`Set::contains`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.0.count(tx)
     }
 
-    /// Checks the invariants of the tree; returns the number of keys.
+    /// Checks the invariants of the tree. Returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.0.check(tx)
     }
 }
 
-/// How often a key is there: a number with a type of its own, so that no map is mistaken for a multiset.
+/// How many times a key is present: a number with its own type, so that a map is never mistaken for a multiset.
 #[derive(Clone, Copy)]
 struct Times(u64);
 
@@ -127,7 +126,7 @@ impl Word for Times {
     }
 }
 
-/// A persistent set of words that can be there several times.
+/// A persistent multiset of words.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -152,10 +151,10 @@ impl<K> Clone for MultiSet<K> {
 impl<K> Copy for MultiSet<K> {}
 
 impl<K: Word + Ord> MultiSet<K> {
-    /// Creates an empty multiset under the root word `root`, or opens the multiset that is there.
+    /// Creates an empty multiset under the root word `root`, or opens the multiset that is already there.
     ///
     /// # Errors
-    /// Something else hangs from `root` ([`Error::WrongStructure`]); the pool is full; a conflict.
+    /// Returns [`Error::WrongStructure`] if `root` refers to something else, and an error if the pool is full or after a conflict.
     pub fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {
         RedBlackTree::create(tx, root).map(Self)
     }
@@ -163,23 +162,23 @@ impl<K: Word + Ord> MultiSet<K> {
     /// Opens the multiset under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         RedBlackTree::open(tx, root).map(Self)
     }
 
-    /// How often `key` is there.
+    /// Returns how many times `key` is present.
     ///
     /// # Errors
-    /// A conflict; the multiset is damaged.
+    /// Returns an error after a conflict or if the multiset is damaged.
     pub fn times(&self, tx: &mut impl Read, key: K) -> Result<u64, Abort> {
         Ok(self.0.get(tx, key)?.map_or(0, |times| times.0))
     }
 
-    /// Puts `key` in once more; how often it is there now.
+    /// Inserts `key` once more. Returns how many times it is present now.
     ///
     /// # Errors
-    /// The pool is full; as [`MultiSet::times`] and [`Transaction::write`].
+    /// Returns an error if the pool is full, and the errors of [`MultiSet::times`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K) -> Result<u64, Abort> {
         let times = self.times(tx, key)?;
         let Some(more) = times.checked_add(1) else {
@@ -189,10 +188,10 @@ impl<K: Word + Ord> MultiSet<K> {
         Ok(more)
     }
 
-    /// Takes `key` out once; whether it was there.
+    /// Removes `key` once. Returns whether it was there.
     ///
     /// # Errors
-    /// As [`MultiSet::times`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`MultiSet::times`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<bool, Abort> {
         match self.times(tx, key)? {
             0 => return Ok(false),
@@ -202,10 +201,10 @@ impl<K: Word + Ord> MultiSet<K> {
         Ok(true)
     }
 
-    /// Calls `visit` with the keys in `keys`, ascending, and how often each is there.
+    /// Calls `visit` with the keys in `keys`, ascending, and how many times each is present.
     ///
     /// # Errors
-    /// As [`MultiSet::times`]; those of `visit`.
+    /// Returns the errors of [`MultiSet::times`] and `visit`.
     pub fn range(
         &self,
         tx: &mut impl Read,
@@ -215,10 +214,10 @@ impl<K: Word + Ord> MultiSet<K> {
         self.0.range(tx, keys, |key, times| visit(key, times.0))
     }
 
-    /// Number of keys, each as often as it is there, by counting them.
+    /// Counts the keys, each as many times as it is present.
     ///
     /// # Errors
-    /// As [`MultiSet::times`].
+    /// As for [`MultiSet::times`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0u64;
         self.0.for_each(tx, |_, times| {
@@ -228,11 +227,11 @@ impl<K: Word + Ord> MultiSet<K> {
         Ok(count)
     }
 
-    /// Checks the invariants of the tree, and that no key is there no times; returns the number of keys, each
-    /// as often as it is there.
+    /// Checks the invariants of the tree, and that every key is present at least once. Returns the number of keys, each counted as many times as it
+    /// is present.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.0.check(tx)?;
         let mut is_absent = false;

@@ -1,5 +1,4 @@
-//! Workloads whose type is forgotten, so that each is compiled once for all schemes and memories, and once more for each control of the
-//! product's path.
+//! Type-erased workloads, so that each workload is compiled once for all schemes and memories, and once more for each control of the product's path.
 
 #[cfg(feature = "calibration")]
 use strandline_core::Concurrency;
@@ -11,39 +10,39 @@ use strandline_core::transaction::{AnyRunner, Runner, Statistics};
 
 use crate::{Client, NewPool, Product, Transactions, Workload};
 
-/// A [`Workload`] of any type, on runners of any type.
+/// A type-erased [`Workload`], for type-erased runners.
 pub trait AnyWorkload {
-    /// As [`Workload::heap_bytes`].
+    /// Like [`Workload::heap_bytes`].
     fn heap_bytes(&self) -> u64;
 
-    /// As [`Workload::most_threads`].
+    /// Like [`Workload::most_threads`].
     fn most_threads(&self) -> u64;
 
-    /// As [`Workload::prepare`].
+    /// Like [`Workload::prepare`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Workload::prepare`].
     fn prepare(&self, runner: &mut AnyRunner) -> Result<()>;
 
-    /// As [`Workload::thread`].
+    /// Like [`Workload::thread`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Workload::thread`].
     fn thread(&self, runner: &mut AnyRunner, seed: u64) -> Result<Box<dyn AnyTransactions>>;
 
-    /// As [`Workload::check`].
+    /// Like [`Workload::check`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Workload::check`].
     fn check(&self, runner: &mut AnyRunner) -> Result<()>;
 }
 
-/// [`Transactions`] of any type, on runners of any type.
+/// Type-erased [`Transactions`], for type-erased runners.
 pub trait AnyTransactions {
-    /// As [`Transactions::transaction`].
+    /// Like [`Transactions::transaction`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Transactions::transaction`].
     fn transaction(&mut self, runner: &mut AnyRunner) -> Result<()>;
 }
 
@@ -75,7 +74,7 @@ impl<T: Transactions> AnyTransactions for T {
     }
 }
 
-/// On a runner of any type.
+/// A client on a type-erased runner.
 pub(crate) struct ErasedClient {
     runner: AnyRunner<'static>,
     thread: Box<dyn AnyTransactions>,
@@ -103,24 +102,24 @@ impl Client for ErasedClient {
     }
 }
 
-/// A [`Workload`] of any type that is compiled for the product's path too.
+/// A type-erased [`Workload`] that is also compiled for the product's path.
 pub trait InlinedWorkload: AnyWorkload + Send + Sync {
-    /// A client on the product's path: BPPM on native memory, inlined into the workload's transactions.
+    /// Returns a client on the product's path: BPPM on native memory, inlined into the workload's transactions.
     ///
     /// # Errors
-    /// As [`Product::client`].
+    /// As for [`Product::client`].
     fn inlined(&self, pool: &Pool, seed: u64) -> Result<Box<dyn Client>>;
 
-    /// The same, one writer at a time.
+    /// Returns a client on the product's path with a single writer.
     ///
     /// # Errors
-    /// As [`Product::client`].
+    /// As for [`Product::client`].
     fn inlined_single_writer(&self, pool: &Pool<SingleWriter>, seed: u64) -> Result<Box<dyn Client>>;
 
-    /// A client that is a plain program, alone on native memory, inlined likewise: what instructions are counted on.
+    /// Returns a client that is an inlined plain program, alone on native memory. Its instructions are counted.
     ///
     /// # Errors
-    /// As [`AnyWorkload::thread`]; as [`Pool::unprotected_view`].
+    /// Returns the errors of [`AnyWorkload::thread`] and [`Pool::unprotected_view`].
     #[cfg(feature = "calibration")]
     fn plain(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>>;
 }
@@ -147,23 +146,23 @@ where
     W: Workload,
     C: Control<Memory = Native> + 'static,
 {
-    // Opening takes no part in what is measured, and is not compiled again.
+    // Opening is not measured, so it uses the type-erased code.
     let thread = Workload::thread(workload, &mut AnyRunner::new(pool.worker()?), seed)?;
     Ok(Box::new(InlinedClient { worker: pool.worker()?, thread }))
 }
 
-/// The product's path by words.
+/// The product's path, with transactions on words.
 pub(crate) struct Words<'w, C: Control<Memory = Native>> {
     pool: Pool<C>,
     workload: &'w dyn InlinedWorkload,
     client: InlinedClientOf<C>,
 }
 
-/// Which of [`InlinedWorkload`]'s clients.
+/// A method of [`InlinedWorkload`] that returns a client.
 pub(crate) type InlinedClientOf<C> = fn(&dyn InlinedWorkload, &Pool<C>, u64) -> Result<Box<dyn Client>>;
 
 impl<'w, C: Control<Memory = Native>> Words<'w, C> {
-    /// Creates a pool as an application does, fills it, and opens it to be measured.
+    /// Creates a pool as an application does, fills it, and reopens it for measuring.
     pub fn create(
         workload: &'w dyn InlinedWorkload,
         (setup, client): (Setup<C>, InlinedClientOf<C>),
@@ -186,7 +185,7 @@ impl<C: Control<Memory = Native>> Product for Words<'_, C> {
     }
 }
 
-/// A thread with the one kind of runner that its transactions are compiled for.
+/// A thread with the one type of runner that its transactions are compiled for.
 struct InlinedClient<R, T> {
     worker: R,
     thread: T,

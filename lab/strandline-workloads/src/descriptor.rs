@@ -1,7 +1,6 @@
-//! What is to be known of a workload, in one value that stands in the workload's own file.
+//! The descriptor of a workload: one value in the workload's own file.
 //!
-//! Registries of workloads ([`Workloads`]) are values, which a program may extend: the command and the tests are made from
-//! them.
+//! Registries of workloads ([`Workloads`]) are values, which a program may extend. The command and the tests use such a registry.
 
 use std::fmt;
 
@@ -13,10 +12,10 @@ use crate::names::Entry;
 use crate::typed::CreateTyped;
 use crate::{InlinedWorkload, Sizes, UnknownName};
 
-/// A workload, by what is to be known of it.
+/// A reference to a workload's descriptor.
 pub type WorkloadKind = &'static WorkloadDescriptor;
 
-/// What a workload takes of the command's options. It has no use for the others.
+/// An option of the command that a workload uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parameter {
     /// `--value-size`, any number of bytes.
@@ -29,7 +28,7 @@ pub enum Parameter {
     ReadShare,
 }
 
-/// What is to be known of a workload.
+/// The description of a workload.
 ///
 /// ```
 /// use strandline_workloads::{HASH, Parameter, Sizes};
@@ -42,40 +41,40 @@ pub enum Parameter {
 pub struct WorkloadDescriptor {
     /// The name on the command line and in JSON.
     pub name: &'static str,
-    /// The paper, or what else it is taken from.
+    /// The paper, or another source.
     pub source: &'static str,
-    /// What it does, at the default sizes.
+    /// The workload's operations, at the default sizes.
     pub description: &'static str,
-    /// The options that it takes.
+    /// The options that it uses; it ignores all others.
     pub takes: &'static [Parameter],
-    /// The workload with these sizes, which [`Selection::new`](crate::Selection::new) has looked at.
+    /// Makes the workload with these sizes, which [`Selection::new`](crate::Selection::new) has checked.
     pub make: fn(&Sizes) -> Result<Box<dyn InlinedWorkload>>,
-    /// The same operations on the collections of the typed interface, where they have them: values of 8 bytes, and
+    /// The same operations on the collections of the typed interface, if they exist: with values of 8 bytes, and with
     /// [`Mix::Toggle`](crate::Mix::Toggle).
     pub by_types: Option<CreateTyped>,
-    /// What the crash checker does with it. It has histories of its own for the workloads of [`ALL`](crate::ALL) that it knows; with this
-    /// it knows a workload of another crate too.
+    /// How the crash checker checks the workload. The checker has its own histories for the workloads of [`ALL`](crate::ALL) that it knows; with this
+    /// value it can also check a workload of another crate.
     pub checked: Option<Checked>,
 }
 
-/// A workload's structure for the crash checker, which explores small histories of it.
+/// A workload's structure for the crash checker, which explores small histories on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Checked {
-    /// The structure, with the reference model that says what is right.
+    /// The structure with its reference model.
     pub structure: &'static dyn Structure,
-    /// Heap chunks of 4 KB that a small one needs.
+    /// How many heap chunks of 4 KB a small structure needs.
     pub chunks: u64,
-    /// Those that each thread needs beside them.
+    /// How many chunks each thread needs in addition.
     pub chunks_per_thread: u64,
 }
 
 impl WorkloadDescriptor {
-    /// What `strandline-lab list` says of it.
+    /// Returns its line of `strandline-lab list`.
     pub fn entry(&self) -> Entry {
         Entry { name: self.name, source: self.source, description: self.description }
     }
 
-    /// Refuses sizes that none, or not this workload, can have.
+    /// Refuses sizes that are impossible, or impossible for this workload.
     pub(crate) fn check(&self, sizes: &Sizes) -> Result<()> {
         if sizes.counts().contains(&0) {
             return Err(Error::Parameter("a workload's sizes and operations must be at least 1".into()));
@@ -112,13 +111,13 @@ impl fmt::Debug for WorkloadDescriptor {
     }
 }
 
-/// Workloads that a program knows.
+/// A program's registry of workloads.
 ///
 /// ```
 /// use strandline_workloads::{ALL, SPS, WorkloadKind, Workloads};
 ///
 /// assert_eq!(ALL.of_name("sps")?, &SPS);
-/// // Those of a program that knows one only.
+/// // The registry of a program with one workload.
 /// static MINE: [WorkloadKind; 1] = [&SPS];
 /// assert!(Workloads::new(&MINE).of_name("hash").is_err());
 /// # Ok::<(), strandline_workloads::UnknownName>(())
@@ -127,20 +126,20 @@ impl fmt::Debug for WorkloadDescriptor {
 pub struct Workloads(&'static [WorkloadKind]);
 
 impl Workloads {
-    /// A registry of these, in the order in which they are shown.
+    /// Creates a registry of these workloads, in the order in which they are shown.
     pub const fn new(workloads: &'static [WorkloadKind]) -> Self {
         Self(workloads)
     }
 
-    /// The workloads, in the order in which they are shown.
+    /// Returns the workloads, in the order in which they are shown.
     pub fn iter(self) -> impl Iterator<Item = WorkloadKind> {
         self.0.iter().copied()
     }
 
-    /// The workload of this name.
+    /// Returns the workload with this name.
     ///
     /// # Errors
-    /// There is none; it says which there are.
+    /// Returns an error that lists the known names if there is none.
     pub fn of_name(self, name: &str) -> Result<WorkloadKind, UnknownName> {
         let names = || self.iter().map(|kind| kind.name);
         self.iter().find(|kind| kind.name == name).ok_or_else(|| UnknownName::new("workload", name, names()))
@@ -162,7 +161,7 @@ mod tests {
     const TRANSACTIONS: u64 = 20;
 
     fn setting(concurrency: Concurrency) -> PoolSetting {
-        // Where lines are written back, both paths log whole ones.
+        // If lines are written back, both paths log whole lines.
         let domain = if Domain::Flush.is_supported() { Domain::Flush } else { Domain::Process };
         PoolSetting { logs: 2, log_bytes: 128 << 10, domain, instruction: None, concurrency }
     }
@@ -180,7 +179,7 @@ mod tests {
 
     #[test]
     fn every_workload_runs_and_checks_on_both_paths() {
-        // It logs what the product's path logs: each word's newest value.
+        // This scheme logs what the product's path logs: each word's newest value.
         let scheme = SchemeName::of(&VCBP_STREAMED, Concurrency::Stm);
         for kind in ALL.iter() {
             let place = Place::in_memory().unwrap();
@@ -210,7 +209,7 @@ mod tests {
                 }
                 let after = client.statistics();
                 if system != System::Types && Domain::Flush.is_supported() {
-                    // The same transactions, on another path.
+                    // The counts of the same transactions on another path.
                     let written = |of: &strandline_core::transaction::Statistics| (of.commits, of.log_bytes);
                     let done = (after.commits - before.commits, after.log_bytes - before.log_bytes);
                     assert_eq!(done, written(&erased), "{kind:?}");
@@ -222,7 +221,7 @@ mod tests {
         }
     }
 
-    /// A value size is refused by those alone that keep whole words.
+    /// Only the workloads that store whole words refuse such a value size.
     #[test]
     fn sizes_that_none_can_have() {
         let sizes = Sizes { value_bytes: 12, ..Sizes::small() };

@@ -1,5 +1,4 @@
-//! What the workloads on maps, sets and graphs share: mixes of insertions, searches and deletions of random
-//! keys, whatever the structure.
+//! Common code of the workloads on maps, sets and graphs: mixes of insertions, searches and deletions of random keys, whatever the structure.
 
 use std::hint::black_box;
 
@@ -11,20 +10,20 @@ use strandline_core::{Lock, Result};
 
 use crate::{Sizes, Transactions};
 
-/// Seeds the choice of the keys that are present at first.
+/// The seed for choosing the initial keys.
 const FILL_SEED: u64 = 0x5712_a4d1;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mix {
-    /// A random key is looked up and deleted if it is there, inserted if it is not, so that half of the keys
-    /// stay present (Blurred Persistence, Table I; ATOM, section V).
+    /// Looks a random key up, and deletes it if it is there or inserts it if not, so that half of the keys stay present (Blurred Persistence, Table
+    /// I; ATOM, section V).
     #[default]
     Toggle,
-    /// A random key is inserted, a random element searched, and a random element deleted, so that the number
-    /// of elements remains what it is at first (WrAP, section 4.2: 100).
+    /// Inserts a random key, searches a random element, and deletes a random element, so that the number of elements stays constant (WrAP, section
+    /// 4.2: 100).
     InsertFindDelete {
-        /// Elements that are there at first.
+        /// The initial number of elements.
         elements: u64,
     },
 }
@@ -32,41 +31,41 @@ pub enum Mix {
 /// How a workload uses its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Use {
-    /// The keys below this.
+    /// Keys are below this number.
     pub keys: u64,
-    /// Operations in a transaction.
+    /// How many operations a transaction has.
     pub operations: u64,
     /// What an operation does.
     pub mix: Mix,
-    /// Of 100 transactions, so many only look keys up, under [`Mix::Toggle`].
+    /// How many of 100 transactions only look keys up, under [`Mix::Toggle`].
     pub read_percent: u64,
 }
 
-/// Whether the next transaction is one of those that only read, `percent` of 100.
+/// Returns whether the next transaction only reads, with a probability of `percent` percent.
 pub fn only_reads(random: &mut Rng, percent: u64) -> bool {
-    // Where all do the same nothing is drawn.
+    // Draws nothing if all transactions are alike.
     percent >= 100 || percent > 0 && random.u64(..100) < percent
 }
 
 /// A structure that holds keys, with values or without.
 pub trait Dictionary {
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     fn contains<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
 
-    /// Puts `key` in; whether it was not there before.
+    /// Inserts `key`. Returns whether it was absent.
     fn insert<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
 
-    /// Takes `key` out; whether it was there.
+    /// Removes `key`. Returns whether it was there.
     fn remove<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<bool, Abort>;
 
-    /// Adds the locks of what an operation on `key` uses, for a program that [trusts](Runner::trusts_locks) its locks; adds none, for any
-    /// key, where the whole structure has one lock.
+    /// Adds the locks for an operation on `key`, for a program that [trusts](Runner::trusts_locks) its locks. Adds none, for any key, if the whole
+    /// structure has one lock.
     fn declare(&self, _key: u64, _locks: &mut Vec<Lock>) {}
 
-    /// All keys.
+    /// Returns all keys.
     fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort>;
 
-    /// Looks `key` up and deletes it if it is present, else inserts it.
+    /// Looks `key` up, and deletes it if it is present, or inserts it if not.
     fn toggle<T: Transaction>(&mut self, tx: &mut T, key: u64) -> Result<(), Abort> {
         let is_done = if self.contains(tx, key)? { self.remove(tx, key)? } else { self.insert(tx, key)? };
         if is_done { Ok(()) } else { Err(tx.fail(Error::damaged(format!("key {key} comes and goes")))) }
@@ -78,7 +77,7 @@ pub struct Operator<D> {
     dictionary: D,
     usage: Use,
     random: Rng,
-    /// Under [`Mix::InsertFindDelete`], the elements that are there as far as this thread knows.
+    /// Under [`Mix::InsertFindDelete`], the elements that this thread knows to be there.
     elements: Vec<u64>,
     planned: Vec<Planned>,
     /// The keys and the locks of the next transaction.
@@ -86,13 +85,13 @@ pub struct Operator<D> {
     locks: Vec<Lock>,
 }
 
-/// Whether a declared lock can guard a block of so many bytes: blocks of the heap that are smaller than a line share lines with
-/// others, and hardware undoes lines.
+/// Returns whether a declared lock can guard a block of so many bytes. Blocks of the heap that are smaller than a line share lines with others, and
+/// hardware undoes whole lines.
 pub fn has_own_lines(bytes: u64) -> bool {
     bytes >= LINE_BYTES
 }
 
-/// Runs a transaction under the locks, where there are any.
+/// Runs a transaction under the locks, if there are any.
 fn run_under<R: Runner, T>(
     runner: &mut R,
     locks: &[Lock],
@@ -111,7 +110,7 @@ struct Planned {
 }
 
 impl<D: Dictionary> Operator<D> {
-    /// A thread's part on a dictionary that has been filled.
+    /// Creates a thread's part on a filled dictionary.
     pub(crate) fn new<R: Runner>(runner: &mut R, dictionary: D, usage: Use, seed: u64) -> Result<Self> {
         let elements = match usage.mix {
             Mix::Toggle => Vec::new(),
@@ -128,7 +127,7 @@ impl<D: Dictionary> Operator<D> {
         })
     }
 
-    /// Declares the locks of these keys, if the runner goes by what is declared.
+    /// Declares the locks of these keys, if the runner uses declared locks.
     fn declare<R: Runner>(
         runner: &R,
         dictionary: &D,
@@ -157,8 +156,8 @@ impl<D: Dictionary> Operator<D> {
         run_under(runner, locks, |tx| keys.iter().try_for_each(|&key| dictionary.toggle(tx, key)))
     }
 
-    /// Every insertion is made up for by a deletion: where another thread has deleted the chosen element, by
-    /// that of the inserted key. So the number of elements remains the same exactly.
+    /// Compensates every insertion by a deletion: if another thread has deleted the chosen element, the inserted key is deleted instead. So the
+    /// number of elements stays exactly the same.
     fn insert_find_delete<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { dictionary, usage, random, elements, planned, locks, .. } = self;
         planned.clear();
@@ -209,13 +208,13 @@ impl<D: Dictionary> Transactions for Operator<D> {
 }
 
 impl Use {
-    /// That of the keys below `keys`.
+    /// Returns the use of the keys below `keys`.
     pub fn of(sizes: &Sizes, keys: u64) -> Self {
         let Sizes { operations, mix, read_percent, .. } = *sizes;
         Self { keys, operations, mix, read_percent }
     }
 
-    /// The keys that are present at first, in the order in which they are inserted.
+    /// Returns the initial keys, in the order in which they are inserted.
     pub fn initial(&self) -> Vec<u64> {
         let mut random = Rng::with_seed(FILL_SEED);
         let count = match self.mix {
@@ -228,7 +227,7 @@ impl Use {
         all
     }
 
-    /// Keys that are present at most.
+    /// Returns the maximum number of keys that are present.
     pub fn most(&self) -> u64 {
         match self.mix {
             Mix::Toggle => self.keys,
@@ -236,7 +235,7 @@ impl Use {
         }
     }
 
-    /// Inserts the keys that are present at first, `batch` in a transaction.
+    /// Inserts the initial keys, `batch` in a transaction.
     pub fn fill<R: Runner, D: Dictionary>(
         &self,
         runner: &mut R,
@@ -249,7 +248,7 @@ impl Use {
         Ok(())
     }
 
-    /// Checks a number of keys that were found.
+    /// Checks the number of keys that were found.
     pub fn check(&self, found: u64) -> Result<()> {
         match self.mix {
             Mix::InsertFindDelete { elements } if found != elements.min(self.keys) => {
@@ -260,7 +259,7 @@ impl Use {
     }
 }
 
-/// Insertions in one transaction that fit the smallest log of 4 KB pages in use, for values of this size.
+/// Returns how many insertions in one transaction fit the smallest log of 4 KB pages in use, for values of this size.
 pub const fn batch(value_bytes: u64) -> u64 {
     2048 / (32 + value_bytes / 8)
 }

@@ -37,14 +37,14 @@ pub struct Table<V> {
 }
 
 impl HashWorkload<u64> {
-    /// The workload with values of 8 bytes.
+    /// Creates the workload with values of 8 bytes.
     pub fn of_words(sizes: &Sizes) -> Self {
         Self::new(sizes, 0x5742_4e44)
     }
 }
 
 impl HashWorkload<Vec<u64>> {
-    /// The workload with values of `sizes.value_bytes` bytes, a multiple of 8.
+    /// Creates the workload with values of `sizes.value_bytes` bytes, a multiple of 8.
     pub fn of_vectors(sizes: &Sizes) -> Self {
         Self::new(sizes, vec![0x5742_4e44; (sizes.value_bytes / 8) as usize])
     }
@@ -98,7 +98,7 @@ impl<V: Value> Dictionary for Table<V> {
     }
 
     fn declare(&self, key: u64, locks: &mut Vec<Lock>) {
-        // A node's two words and its value.
+        // A node has two words and its value.
         if has_own_lines(8 * (2 + self.table.value_words())) {
             locks.push(Lock::Line(self.table.bucket_of(key)));
         }

@@ -1,4 +1,4 @@
-//! `kvstore`: deletes and inserts pairs of a key-value store, keys of 16 bytes (Tokyo Cabinet's place).
+//! `kvstore`: deletes and inserts pairs of a key-value store with keys of 16 bytes, in place of Tokyo Cabinet.
 
 use strandline_core::structures::KeyValueStore;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
@@ -36,7 +36,7 @@ pub struct Store {
 }
 
 impl KvStoreWorkload {
-    /// The workload with these sizes.
+    /// Creates the workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
         let Sizes { buckets, hash_keys, value_bytes, .. } = *sizes;
         Self { buckets, usage: Use::of(sizes, hash_keys), value_bytes }
@@ -73,12 +73,12 @@ impl Workload for KvStoreWorkload {
     }
 }
 
-/// The key as 16 hexadecimal digits.
+/// Returns the key as 16 hexadecimal digits.
 fn digits(key: u64) -> [u8; KEY_BYTES] {
     std::array::from_fn(|i| b"0123456789abcdef"[(key >> (60 - 4 * i) & 15) as usize])
 }
 
-/// The key of 16 hexadecimal digits.
+/// Parses a key of 16 hexadecimal digits.
 fn number(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
@@ -97,7 +97,7 @@ impl Dictionary for Store {
     }
 
     fn declare(&self, key: u64, locks: &mut Vec<Lock>) {
-        // A node's three words, key and value.
+        // A node has three words, key and value.
         if has_own_lines((24 + KEY_BYTES + self.value.len()) as u64) {
             locks.push(Lock::Line(self.store.bucket_of(&digits(key))));
         }

@@ -1,6 +1,5 @@
-//! What instructions of plain programs are counted on: the structures inlined over memory whose load is a load and whose store is
-//! a store, as a C programmer's compiler makes them. Nothing is checked that C would not check, and the allocator is one of lists
-//! of freed blocks by size, as in front of any C library's.
+//! Plain programs whose instructions are counted: the structures inlined over memory whose load is a load and whose store is a store, as a C compiler
+//! makes them. They check nothing that C would not check, and the allocator has lists of freed blocks by size, like the front end of any C library's.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,17 +9,17 @@ use strandline_core::layout::{Layout, View};
 use strandline_core::memory::{Memory, Native, PersistentAddress, Space};
 use strandline_core::transaction::{Lock, Read, Runner, Statistics, Transaction};
 
-/// Blocks of up to so many bytes have lists.
+/// The largest block in bytes that has a list.
 const LISTED_BYTES: u64 = 8192;
 
-/// A program that is alone.
+/// A plain program that runs alone.
 pub struct Lean(LeanTx);
 
-/// Its critical section.
+/// The program's critical section.
 pub struct LeanTx {
     memory: Words,
     arenas: Arenas,
-    /// The first freed block of each size in units of 16 bytes; a block's first word leads to the next.
+    /// The first freed block of each size in units of 16 bytes; a block's first word refers to the next one.
     free: Box<[u64]>,
     error: Option<Error>,
 }
@@ -32,10 +31,10 @@ struct Words {
 }
 
 impl Lean {
-    /// A program on what the pool holds now.
+    /// Creates a program with a copy of the pool's present contents.
     pub fn new(view: &View<Native>) -> Self {
         let layout = view.layout;
-        // What the file does not have yet is zeros.
+        // Parts that the file does not have yet are zeros.
         let size = view.memory.size(Space::Persistent);
         let value = |at| if at < size { view.memory.load(PersistentAddress::new(at)) } else { 0 };
         let words = (0..layout.geometry.size / 8).map(|index| AtomicU64::new(value(8 * index))).collect();
@@ -53,8 +52,8 @@ impl Words {
         debug_assert!(
             at.offset().is_multiple_of(8) && at.offset() / 8 + words as u64 <= self.words.len() as u64
         );
-        // SAFETY: addresses are of the workload's structure, which this process has filled and which is whole, and so inside the
-        // copy and of words, as a C program's pointers are.
+        // SAFETY: addresses belong to the workload's structure, which this process has filled and which is intact. So they are inside the copy and
+        // aligned to words, like a C program's pointers.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().byte_add(at.offset() as usize), words) }
     }
 }
@@ -85,7 +84,7 @@ impl Access for Words {
     }
     #[cold]
     fn fail(&mut self, error: Error) -> Abort {
-        // The whole run is thrown away.
+        // An error discards the whole run.
         panic!("{error:#}")
     }
     fn layout(&self) -> &Layout {
@@ -156,7 +155,7 @@ impl Transaction for LeanTx {
         *first = at.offset();
         Ok(())
     }
-    /// What asks whether a block is large enough asks nothing here.
+    /// Does not check whether a block is large enough, since C would not.
     fn block(&mut self, _: PersistentAddress) -> Result<u64, Abort> {
         Ok(u64::MAX)
     }

@@ -1,15 +1,15 @@
 //! Workloads of the persistent-memory papers, and the driver that measures schemes on them.
 //!
-//! A workload is one file: what it keeps in the pool, what one transaction does, and the [`WorkloadDescriptor`] by which
-//! [`ALL`] and everything else knows it. It is generic over whoever runs its transactions, so that the same source runs under every
-//! scheme on every memory; it is compiled for two of them: for [`AnyRunner`], and inlined with the product's path, which
-//! `bench` shows beside the schemes. A program of your own may have another list: [`Workloads`] is a value.
+//! A workload is one file, with its data in the pool, its transactions, and the [`WorkloadDescriptor`] by which [`ALL`] refers to it. It is generic
+//! over the runner of its transactions, so that the same source runs under every scheme on every memory. It is compiled for two runners: for
+//! [`AnyRunner`], and inlined with the product's path, which `bench` shows beside the schemes. Another program may use its own registry of workloads:
+//! [`Workloads`] is a value.
 //!
 //! # Features
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `sqlite` | no | the workload `sqlite`, which compiles SQLite: needs a C compiler |
+//! | `sqlite` | no | the workload `sqlite`; compiles SQLite, which needs a C compiler |
 //! | `calibration` | no | the plain programs of all workloads, compiled to count their instructions |
 
 mod any;
@@ -91,17 +91,18 @@ static LIST: &[WorkloadKind] = &[
     &SQLITE_PAGES,
 ];
 
-/// Those of Blurred Persistence (Table I), whose B+ tree shifts the pairs of a node.
+/// The workloads of Blurred Persistence (Table I), whose B+ tree shifts the pairs of a node.
 pub const BLURRED: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE_SORTED_WORDS, &KVSTORE];
 
-/// What shows the library: the same with its own B+ tree.
+/// The workloads that demonstrate the library: like [`BLURRED`], with the library's own B+ tree.
 pub const TOUR: [WorkloadKind; 5] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &KVSTORE];
 
-/// A runner of a pool's schemes, whose type is forgotten: compiled here, once for all who run a workload. `index` is the
-/// thread's number, which `volatile` needs.
+/// Returns a type-erased runner of a pool's schemes. It is compiled here, once for all workloads. `index` is the thread's number, which `volatile`
+/// needs.
 ///
 /// # Errors
-/// As [`Pool::worker_of`](strandline_core::file::Pool::worker_of); the pool's domain has no unprotected access.
+/// Returns the errors of [`Pool::worker_of`](strandline_core::file::Pool::worker_of), and one if the pool's domain does not permit unprotected
+/// access.
 pub fn runner(pool: &Pool<Concurrency>, scheme: SchemeName, index: u64) -> Result<AnyRunner<'static>> {
     match scheme.kind {
         None => PlainWorker::in_pool(pool, index).map(AnyRunner::new),
@@ -115,15 +116,15 @@ pub fn runner(pool: &Pool<Concurrency>, scheme: SchemeName, index: u64) -> Resul
     }
 }
 
-/// What a workload keeps in a pool, and who works on it.
+/// A workload's data in a pool, and the threads that work on it.
 pub trait Workload {
-    /// One thread's part.
+    /// One thread's part of the workload.
     type Thread: Transactions + 'static;
 
-    /// Bytes of heap that it takes at most, for choosing a pool's size.
+    /// Returns an upper bound of the heap that it uses in bytes, for choosing a pool's size.
     fn heap_bytes(&self) -> u64;
 
-    /// Threads that can work on one pool at a time.
+    /// Returns how many threads can work on one pool at a time, at most.
     fn most_threads(&self) -> u64 {
         u64::MAX
     }
@@ -131,52 +132,51 @@ pub trait Workload {
     /// Creates and fills the structure, in batches that fit any log.
     ///
     /// # Errors
-    /// The pool is too small; as [`Runner::run`].
+    /// Returns an error if the pool is too small, and the errors of [`Runner::run`].
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()>;
 
     /// Opens the structure for one thread that draws its random numbers from `seed`.
     ///
     /// # Errors
-    /// [`Workload::prepare`] has not run on this pool.
+    /// Returns an error if [`Workload::prepare`] has not run on this pool.
     fn thread<R: Runner>(&self, runner: &mut R, seed: u64) -> Result<Self::Thread>;
 
-    /// Checks the structure's invariants, and those that the workload's transactions keep, while nobody works.
+    /// Checks the structure's invariants, and those of the workload's transactions, while no thread works.
     ///
     /// # Errors
-    /// [`Error::Damaged`](strandline_core::Error::Damaged): one does not hold; as [`Runner::view`].
+    /// Returns [`Error::Damaged`](strandline_core::Error::Damaged) if one does not hold, and the errors of [`Runner::view`].
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()>;
 }
 
-/// The transactions of one thread, one after another without end.
+/// An endless sequence of one thread's transactions.
 pub trait Transactions {
-    /// Runs the next transaction. Random numbers are drawn here, inside whatever time is taken.
+    /// Runs the next transaction. Drawing its random numbers counts towards the measured time.
     ///
     /// # Errors
-    /// As [`Runner::run`].
+    /// As for [`Runner::run`].
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()>;
 }
 
-/// Nanoseconds that the emulated domain adds to each line written back, unless told otherwise (Blurred
-/// Persistence, section V-A).
+/// The default number of nanoseconds that the emulated domain adds to each line written back (Blurred Persistence, section V-A).
 pub const DEFAULT_WRITE_LATENCY_NS: u64 = 150;
 
-/// How often the subscribers of TATP's Update Location on arrays are chosen.
+/// How TATP's Update Location on arrays chooses subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Draws {
-    /// Each as often as any other.
+    /// All subscribers equally often.
     #[default]
     Even,
-    /// Some more often than others, as TATP has it.
+    /// Some more often than others, as TATP specifies.
     Tatp,
 }
 
-/// How large the workloads are.
+/// The sizes of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Words in the array of `sps`.
+    /// How many words the array of `sps` has.
     pub array_words: u64,
-    /// Buckets of `hash` and `kvstore`.
+    /// How many buckets `hash` and `kvstore` have.
     pub buckets: u64,
     /// `hash` and `kvstore` use the keys below this.
     pub hash_keys: u64,
@@ -184,34 +184,33 @@ pub struct Sizes {
     pub rbtree_keys: u64,
     /// `bplustree`, `btree` and those with sorted nodes use the keys below this.
     pub bplustree_keys: u64,
-    /// Entries that `queue` has room for; half of them are there at first.
+    /// How many entries `queue` has room for; it is half full initially.
     pub queue_entries: u64,
     /// Vertices of `sdg`.
     pub vertices: u64,
     /// Candidates for the edges of `sdg`.
     pub edges: u64,
-    /// Subscribers of `tatp-update-location`; `sqlite` uses the keys below this.
+    /// How many subscribers `tatp-update-location` has; `sqlite` uses the keys below this.
     pub subscribers: u64,
-    /// How `tatp-update-location-arrays` draws subscribers.
+    /// How `tatp-update-location-arrays` chooses subscribers.
     pub subscriber_draws: Draws,
     /// Bytes in a value of `hash`, `kvstore`, `rbtree`, `bplustree`, `btree` and `sdg`, and in an entry of `sps`
     /// and `queue`.
     pub value_bytes: u64,
-    /// Operations in a transaction, but for TPC-C and TATP.
+    /// How many operations a transaction has, except in TPC-C and TATP.
     pub operations: u64,
     /// What an operation does on a structure with keys.
     pub mix: Mix,
-    /// Of 100 transactions, so many only look up what they would else change, under [`Mix::Toggle`] and in `sps`.
+    /// How many of 100 transactions only look up what the others change, under [`Mix::Toggle`] and in `sps`.
     pub read_percent: u64,
     /// The database of `tpcc-new-order`.
     pub tpcc: TpccScale,
 }
 
 impl Default for Sizes {
-    /// Those of Blurred Persistence: a million array words, keys below a million in 500,000 buckets and in the B+
-    /// tree, below 200,000 in the red-black tree, values of 8 bytes, one operation in a transaction. Beyond
-    /// it: 65,536 queue entries, 131,072 vertices with 500,000 candidate edges, 100,000 subscribers, one
-    /// warehouse.
+    /// Returns the sizes of Blurred Persistence: a million array words, keys below a million in 500,000 buckets and in the B+ tree, below 200,000 in
+    /// the red-black tree, values of 8 bytes, one operation in a transaction. For other workloads: 65,536 queue entries, 131,072 vertices with
+    /// 500,000 candidate edges, 100,000 subscribers, one warehouse.
     fn default() -> Self {
         Self {
             array_words: 1_000_000,
@@ -234,7 +233,7 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Sizes for tests: everything is there, and filling it takes milliseconds.
+    /// Returns sizes for tests: no structure is empty, and filling takes milliseconds.
     pub fn small() -> Self {
         Self {
             array_words: 1000,
@@ -251,10 +250,9 @@ impl Sizes {
         }
     }
 
-    /// The sizes of ATOM's micro-benchmarks: entries of 512 bytes (small) or 4096 bytes (large). How many
-    /// there are the paper does not say; here 2048 entries, half of them present where they come and go, so
-    /// that the data of 1 MB or 8 MB exceed the first level of cache and fit the second, as its small shares
-    /// of source-logged lines ask for (Table III).
+    /// Returns the sizes of ATOM's micro-benchmarks: entries of 512 bytes (small) or 4096 bytes (large). The paper does not give their number. There
+    /// are 2048 entries here, half of which are present if they come and go. The data of 1 MB or 8 MB then exceed the first cache level and fit the
+    /// second, as the paper's small shares of source-logged lines require (Table III).
     pub fn atom(entry_bytes: u64) -> Self {
         Self {
             array_words: 2048 * entry_bytes / 8,
@@ -270,13 +268,13 @@ impl Sizes {
         }
     }
 
-    /// The sizes of WrAP's benchmark (section 4.2): 100 elements, and `operations` of an insertion, a search
-    /// and a deletion in a transaction, 1 to 10 in the paper.
+    /// Returns the sizes of WrAP's benchmark (section 4.2): 100 elements, and `operations` of an insertion, a search and a deletion in a transaction,
+    /// 1 to 10 in the paper.
     pub fn wrap(operations: u64) -> Self {
         Self { operations, mix: Mix::InsertFindDelete { elements: 100 }, ..Self::default() }
     }
 
-    /// Those of one of `parts` structures that are together as large as one of these; the database is not divided.
+    /// Returns the sizes of one of `parts` structures that together have these sizes; the database is not divided.
     pub fn share(&self, parts: u64) -> Self {
         let part = |size: u64| size.div_ceil(parts);
         Self {
@@ -293,7 +291,7 @@ impl Sizes {
         }
     }
 
-    /// The sizes that must not be 0.
+    /// Returns the sizes that must not be 0.
     fn counts(&self) -> [u64; 10] {
         [
             self.array_words,
@@ -310,7 +308,7 @@ impl Sizes {
     }
 }
 
-/// The root word that a workload's structure hangs from: every workload has a pool of its own.
+/// Returns the root word of a workload's structure; every workload has a pool of its own.
 fn root<R: Runner>(runner: &mut R) -> Result<PersistentAddress> {
     runner.view(|tx| Ok(tx.root(0)))
 }

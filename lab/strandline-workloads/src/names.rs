@@ -1,4 +1,4 @@
-//! Schemes, and what is measured beside them, by name: what `strandline-lab list` shows and the command line takes.
+//! Names of schemes and references, for `strandline-lab list` and the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,18 +7,18 @@ use strandline_core::Concurrency;
 use strandline_core::scheme::{SchemeDescriptor, SchemeKind, Schemes};
 use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 
-/// Something that has a name in `strandline-lab list`.
+/// A named entry of `strandline-lab list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Entry {
     /// The name on the command line and in JSON.
     pub name: &'static str,
-    /// The paper, or what else it is taken from.
+    /// The paper, or another source.
     pub source: &'static str,
-    /// What it is, in a line of `strandline-lab list`.
+    /// Its description in `strandline-lab list`.
     pub description: &'static str,
 }
 
-/// The pseudo-scheme that others are measured against.
+/// The pseudo-scheme that serves as the reference for others.
 const VOLATILE: Entry = Entry {
     name: "volatile",
     source: "reference",
@@ -72,7 +72,7 @@ const fn plain(
     (scheme, Entry { name, source: HARDWARE.source, description })
 }
 
-/// All schemes of a registry, in the modes that they run in, in the order of [`SchemeName::all_of`].
+/// Returns all schemes of a registry in their modes, in the order of [`SchemeName::all_of`].
 pub fn schemes(schemes: Schemes) -> Vec<Entry> {
     SchemeName::all_of(schemes).map(SchemeName::entry).collect()
 }
@@ -95,7 +95,7 @@ const TYPES: Entry = Entry {
     description: "the operations of strandline on the collections of the typed interface",
 };
 
-/// What is measured beside the schemes, in rows of the same form.
+/// References that are measured beside the schemes, in rows of the same form.
 pub const REFERENCES: [Entry; 5] = [
     WORDS,
     SINGLE_WRITER,
@@ -112,12 +112,12 @@ pub const REFERENCES: [Entry; 5] = [
     },
 ];
 
-/// A name that nothing has.
+/// An unknown name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName(String);
 
 impl UnknownName {
-    /// There is no `what` of this name; there are these.
+    /// Creates the error that there is no `what` with this name, with a list of the known names.
     pub fn new(what: &str, name: &str, names: impl Iterator<Item = &'static str>) -> Self {
         let names: Vec<_> = names.collect();
         Self(format!("there is no {what} {name:?}; choose from {}", names.join(", ")))
@@ -139,11 +139,11 @@ pub struct SchemeName {
     pub kind: Option<SchemeKind>,
     /// How its transactions are isolated.
     pub concurrency: Concurrency,
-    /// Which locks a plain program takes that runs instead of transactions; `kind` then says what it does at the end of a
-    /// critical section.
+    /// The locks of a plain program that runs instead of transactions; `kind` then says what it does at the end of a critical section.
     pub plain: Option<Locking>,
-    /// Under STM: whether a transaction that meets a conflict runs again at once
-    /// ([`Worker::retry_at_once`](strandline_core::engine::Worker::retry_at_once)). No name has it; who runs a paper's programs chooses it.
+    /// Under STM: whether a transaction that meets a conflict immediately runs again
+    /// ([`Worker::retry_at_once`](strandline_core::engine::Worker::retry_at_once)). It is not part of a name; the code that runs a paper's programs
+    /// sets it.
     pub retries_at_once: bool,
 }
 
@@ -152,12 +152,12 @@ impl SchemeName {
     pub const VOLATILE: Self =
         Self { kind: None, concurrency: Concurrency::Stm, plain: None, retries_at_once: false };
 
-    /// `volatile`, then all of [`strandline_schemes::ALL`] in all their modes, then plain programs.
+    /// Returns `volatile`, then all of [`strandline_schemes::ALL`] in all their modes, then plain programs.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::all_of(strandline_schemes::ALL)
     }
 
-    /// The same with the schemes of another registry.
+    /// Like [`SchemeName::all`], for the schemes of another registry.
     pub fn all_of(schemes: Schemes) -> impl Iterator<Item = Self> {
         let schemes = schemes
             .iter()
@@ -165,21 +165,21 @@ impl SchemeName {
         std::iter::once(Self::VOLATILE).chain(schemes).chain(PLAIN.iter().map(|&(scheme, _)| scheme))
     }
 
-    /// The one of this name, with the schemes of a registry.
+    /// Returns the scheme with this name, among the schemes of a registry.
     ///
     /// # Errors
-    /// There is none; it says which there are.
+    /// Returns an error that lists the known names if there is none.
     pub fn of_name(schemes: Schemes, name: &str) -> Result<Self, UnknownName> {
         let found = Self::all_of(schemes).find(|scheme| scheme.name() == name);
         found.ok_or_else(|| UnknownName::new("scheme", name, Self::all_of(schemes).map(Self::name)))
     }
 
-    /// A scheme in one of its modes.
+    /// Returns the name of a scheme in one of its modes.
     pub fn of(kind: SchemeKind, concurrency: Concurrency) -> Self {
         Self { kind: Some(kind), concurrency, plain: None, retries_at_once: false }
     }
 
-    /// The plain program that runs instead of transactions, with threads beside it; `None`: transactions do.
+    /// Returns the plain program that runs instead of transactions beside other threads; `None` if transactions run.
     pub fn program(self) -> Option<Program> {
         match (self.kind, self.plain) {
             (None, _) => Some(Program::VOLATILE),
@@ -194,7 +194,7 @@ impl SchemeName {
         PLAIN.iter().find(|(scheme, _)| *scheme == self).map(|&(_, entry)| entry)
     }
 
-    /// The name in `strandline-lab list`.
+    /// Returns the name in `strandline-lab list`.
     pub fn name(self) -> &'static str {
         if let Some(entry) = self.plain_entry() {
             return entry.name;
@@ -202,7 +202,7 @@ impl SchemeName {
         self.kind.map_or(VOLATILE.name, |kind| kind.name(self.concurrency))
     }
 
-    /// What `strandline-lab list` says of it.
+    /// Returns its entry of `strandline-lab list`.
     pub fn entry(self) -> Entry {
         if let Some(entry) = self.plain_entry() {
             return entry;
@@ -217,17 +217,17 @@ impl SchemeName {
         Entry { name: self.name(), source: kind.source, description }
     }
 
-    /// Whether the `sync` domain carries it.
+    /// Returns whether the `sync` domain supports it.
     pub fn in_sync(self) -> bool {
         self.kind.is_some_and(|kind| kind.in_sync)
     }
 
-    /// Whether it runs on real memory; the others exist for the recorder, the crash checker and the simulator.
+    /// Returns whether it runs on real memory; others exist only for the recorder, the crash checker and the simulator.
     pub fn is_native(self) -> bool {
         self.kind.is_none_or(|kind| kind.is_native)
     }
 
-    /// Whether what it acknowledges survives.
+    /// Returns whether acknowledged transactions survive.
     pub fn is_durable(self) -> bool {
         self.kind.is_some_and(SchemeDescriptor::is_durable)
     }
@@ -241,26 +241,26 @@ impl FromStr for SchemeName {
     }
 }
 
-/// What a row of `bench` measures.
+/// The system that a row of `bench` measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// A scheme, or `volatile`, on the laboratory's path: erased.
+    /// A scheme, or `volatile`, on the laboratory's type-erased path.
     Scheme(SchemeName),
-    /// The product's path, by words: BPPM with STM on native memory, inlined.
+    /// The product's path with words: BPPM with STM on native memory, inlined.
     Words,
-    /// The same, one writer at a time.
+    /// The product's path with words and a single writer.
     SingleWriter,
-    /// The product's path, by types, with STM.
+    /// The product's path with types and STM.
     Types,
 }
 
 impl System {
-    /// All of [`SchemeName::all`], and the product's path.
+    /// Returns all of [`SchemeName::all`], and the product's path.
     pub fn all() -> impl Iterator<Item = Self> {
         SchemeName::all().map(Self::Scheme).chain([Self::Words, Self::SingleWriter, Self::Types])
     }
 
-    /// The name in `strandline-lab list`.
+    /// Returns the name in `strandline-lab list`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scheme(scheme) => scheme.name(),
@@ -270,7 +270,7 @@ impl System {
         }
     }
 
-    /// How its transactions are isolated.
+    /// Returns how its transactions are isolated.
     pub fn concurrency(self) -> Concurrency {
         match self {
             Self::Scheme(scheme) => scheme.concurrency,
@@ -279,7 +279,7 @@ impl System {
         }
     }
 
-    /// Whether the `sync` domain carries it.
+    /// Returns whether the `sync` domain supports it.
     pub fn in_sync(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.in_sync(),
@@ -287,7 +287,7 @@ impl System {
         }
     }
 
-    /// Whether it runs on real memory.
+    /// Returns whether it runs on real memory.
     pub fn is_native(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.is_native(),

@@ -1,4 +1,4 @@
-//! Pools for measuring: how they are made and opened.
+//! Creates and opens pools for measuring.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,15 @@ use strandline_core::{Domain, Result};
 
 use crate::{NewPool, PoolSetting, Product, SchemeName, Selection, System, runner};
 
-/// A pool that holds a workload's structure, open; its file goes when it is dropped.
+/// An open pool that holds a workload's structure. Its file is removed when it is dropped.
 pub struct Prepared {
     /// `None` only while it is reopened or dropped.
     pool: Option<Pool<Concurrency>>,
     path: PathBuf,
     setting: PoolSetting,
-    /// Whether it was opened since [`Prepared::take_fresh`] asked.
+    /// Whether it was opened since the last call of [`Prepared::take_fresh`].
     fresh: bool,
-    /// Whether the memory is really persistent, or only taken to be.
+    /// Whether the memory is really persistent, or only treated as if it were.
     pub assumed_persistent: bool,
 }
 
@@ -29,10 +29,10 @@ impl Prepared {
     /// Creates a pool at `path` and fills it with the workload's structure.
     ///
     /// # Errors
-    /// As [`Pool::create`]; the workload does not fit.
+    /// Returns the errors of [`Pool::create`], and one if the workload does not fit.
     pub fn new(path: &Path, selection: &Selection, setting: PoolSetting) -> Result<Self> {
         let size = setting.size(selection.heap_bytes())?;
-        // Filling needs no durability of each step, whatever is measured later: it is closed cleanly.
+        // Filling needs no durability, since the pool is closed cleanly afterwards.
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
         let pool = laboratory(filling.concurrency).create(path, &filling.options(size))?;
         let mut prepared = Self {
@@ -48,11 +48,10 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Closes the pool and opens it under another domain or with another instruction; does nothing if it is
-    /// open so.
+    /// Closes the pool and opens it under another domain or with another instruction. Does nothing if it is already open in that way.
     ///
     /// # Errors
-    /// As [`Pool::close`] and [`Pool::open`].
+    /// As for [`Pool::close`] and [`Pool::open`].
     pub fn reopen(&mut self, domain: Domain, instruction: Option<WriteBackInstruction>) -> Result<()> {
         let setting = PoolSetting { domain, instruction, ..self.setting };
         if setting == self.setting && self.pool.is_some() {
@@ -77,11 +76,11 @@ impl Prepared {
         Ok(())
     }
 
-    /// Leaves the pool as a killed process would, and opens it again, which recovers it: `work` ends by
-    /// handing over a worker, which keeps the pool from being closed.
+    /// Leaves the pool as a killed process would, and opens it again, which recovers it. The worker that `work` returns keeps the pool from being
+    /// closed.
     ///
     /// # Errors
-    /// Those of `work`; as [`Pool::open`].
+    /// Returns the errors of `work` and of [`Pool::open`].
     pub fn crash<W>(&mut self, work: impl FnOnce(&Pool<Concurrency>) -> Result<W>) -> Result<()> {
         let worker = work(self.pool())?;
         drop(self.pool.take());
@@ -89,13 +88,12 @@ impl Prepared {
         self.reopen(self.setting.domain, self.setting.instruction)
     }
 
-    /// Whether the pool was opened since this was last asked: then its pages are not mapped yet, and whoever runs
-    /// first pays for that.
+    /// Returns whether the pool was opened since the last call. Its pages are then not mapped yet, which slows down the first run.
     pub fn take_fresh(&mut self) -> bool {
         std::mem::take(&mut self.fresh)
     }
 
-    /// The pool.
+    /// Returns the pool.
     pub fn pool(&self) -> &Pool<Concurrency> {
         self.pool.as_ref().expect("the pool is there until drop")
     }
@@ -104,32 +102,33 @@ impl Prepared {
 impl Drop for Prepared {
     fn drop(&mut self) {
         drop(self.pool.take());
-        // The folder goes too, in the end; this gives the memory back early.
+        // The folder is removed later, too; this frees the memory early.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// A pool or a store on the product's path that holds a workload's structure, open; its file goes when it is dropped.
+/// An open pool or store on the product's path that holds a workload's structure. Its file is removed when it is dropped.
 pub struct PreparedProduct<'s> {
     /// `None` only while it is dropped.
     product: Option<Box<dyn Product + 's>>,
     path: PathBuf,
-    /// Whether the memory is really persistent, or only taken to be.
+    /// Whether the memory is really persistent, or only treated as if it were.
     pub assumed_persistent: bool,
 }
 
 impl<'s> PreparedProduct<'s> {
-    /// Creates the pool or store of `system` at `path`, under its control, and fills it; `None` if it is a scheme, or the workload has no types.
+    /// Creates the pool or store of `system` at `path`, under its control, and fills it. Returns `None` if `system` is a scheme, or if the workload
+    /// has no typed form.
     ///
     /// # Errors
-    /// As [`Pool::create`]; the workload does not fit.
+    /// Returns the errors of [`Pool::create`], and one if the workload does not fit.
     pub fn new(
         path: &Path,
         selection: &'s Selection,
         system: System,
         setting: PoolSetting,
     ) -> Result<Option<Self>> {
-        // Typed collections have headers, tags and tables of their own.
+        // Typed collections also have headers, tags and tables.
         let heap_bytes = selection.heap_bytes() * if system == System::Types { 2 } else { 1 };
         let new = NewPool::new(path, setting, heap_bytes)?;
         let product = match system {
@@ -150,7 +149,7 @@ impl<'s> PreparedProduct<'s> {
         Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))
     }
 
-    /// The pool or store.
+    /// Returns the pool or store.
     pub fn product(&self) -> &(dyn Product + 's) {
         self.product.as_deref().expect("the product is there until drop")
     }

@@ -23,15 +23,14 @@ pub static QUEUE: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// The queue, half full at first.
+/// The queue, which is half full initially.
 pub struct QueueWorkload {
     capacity: u64,
     entry_words: u64,
     operations: u64,
 }
 
-/// One thread that inserts and deletes, as a coin falls; into a full queue it does not insert but deletes, and
-/// from an empty one the other way round.
+/// A thread that inserts or deletes at random. If the queue is full it deletes, and if it is empty it inserts.
 pub struct Feeder {
     queue: Queue<Vec<u64>>,
     operations: u64,
@@ -40,7 +39,7 @@ pub struct Feeder {
 }
 
 impl QueueWorkload {
-    /// The workload with these sizes.
+    /// Creates the workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
         let Sizes { queue_entries: capacity, value_bytes, operations, .. } = *sizes;
         Self { capacity, entry_words: value_bytes / 8, operations }
@@ -76,7 +75,7 @@ impl Workload for QueueWorkload {
         Ok(Feeder { queue, operations: self.operations, entry, random: Rng::with_seed(seed) })
     }
 
-    /// Every entry is whole: all its words are the same.
+    /// Checks that every entry is consistent: all its words are equal.
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
         runner.view(|tx| {
@@ -99,7 +98,7 @@ impl Transactions for Feeder {
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { queue, operations, entry, random } = self;
         *random = runner.run(|tx| {
-            // A transaction that is run again draws the same numbers again.
+            // A transaction that runs again draws the same numbers.
             let mut random = random.clone();
             for _ in 0..*operations {
                 let number = random.u64(..);
@@ -119,7 +118,7 @@ impl Transactions for Feeder {
     }
 }
 
-/// The queue by types, which is not bounded.
+/// The queue with types, which is not bounded.
 #[derive(Persist)]
 struct Typed<'p> {
     queue: strandline::Queue<'p, u64>,

@@ -1,14 +1,14 @@
-//! Rows of one size, one behind the other, found by their numbers: a table as an array.
+//! Contiguous rows of one size, found by their numbers: a table as an array.
 
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::Runner;
 use strandline_core::{Read, Result, Transaction};
 
-/// Words that a transaction writes while rows are filled.
+/// How many words a transaction writes while rows are filled.
 const BATCH_WORDS: usize = 4096;
 
-/// Where they lie.
+/// The rows' location.
 #[derive(Clone, Copy)]
 pub struct Rows {
     first: PersistentAddress,
@@ -16,20 +16,20 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows of `words` words from `first` on.
+    /// Describes rows of `words` words from `first` on.
     pub fn new(first: PersistentAddress, words: usize) -> Self {
         Self { first, words: words as u64 }
     }
 
-    /// Row number `index`, from 0.
+    /// Returns the address of row number `index`, from 0.
     pub fn at(&self, index: u64) -> PersistentAddress {
         self.first.word(index * self.words)
     }
 
-    /// Allocates the rows, once, and stores all of them; the word `home` then holds where the first one is.
+    /// Allocates the rows once, and stores all of them; the word `home` then holds the address of the first one.
     ///
     /// # Errors
-    /// The pool is full; as [`Runner::run`].
+    /// Returns an error if the pool is full, and the errors of [`Runner::run`].
     pub fn create<R: Runner, const WORDS: usize>(
         runner: &mut R,
         home: PersistentAddress,

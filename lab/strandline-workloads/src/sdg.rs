@@ -1,9 +1,8 @@
 //! `sdg`: deletes and inserts edges of a large scale-free graph.
 //!
-//! Loose-Ordering Consistency and ATOM have "insert/delete edges in a large (scalable) graph" and say no more
-//! about it. Here edges are those of an R-MAT graph with the parameters of the SSCA#2 benchmark's scalable
-//! data generator; a fixed number of them are candidates, of which half are present. The graph is undirected:
-//! an edge is in the chains of both its vertices, changed in one transaction.
+//! Loose-Ordering Consistency and ATOM have "insert/delete edges in a large (scalable) graph" and give no details. Here edges are those of an R-MAT
+//! graph with the parameters of the SSCA#2 benchmark's scalable data generator. A fixed number of edges are candidates, half of which are present.
+//! The graph is undirected: an edge is in the chains of both its vertices, which one transaction changes.
 
 use fastrand::Rng;
 use strandline_core::error::Error;
@@ -25,7 +24,7 @@ pub static SDG: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// Chances in a hundred of the first three quadrants (SSCA#2, version 2.2: 0.55, 0.1, 0.1, 0.25).
+/// Probabilities in percent of the first three quadrants (SSCA#2, version 2.2: 0.55, 0.1, 0.1, 0.25).
 const QUADRANTS: [u64; 3] = [55, 10, 10];
 const SEED: u64 = 0x5d6;
 
@@ -42,7 +41,7 @@ pub struct Edges {
     value: Vec<u64>,
 }
 
-/// The candidate edge of this number among `vertices` vertices, the smaller vertex first.
+/// Returns candidate edge number `number` among `vertices` vertices, the smaller vertex first.
 fn candidate(number: u64, vertices: u64) -> (u64, u64) {
     let mut random = Rng::with_seed(SEED ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let (mut from, mut to) = (0, 0);
@@ -57,7 +56,7 @@ fn candidate(number: u64, vertices: u64) -> (u64, u64) {
 }
 
 impl SdgWorkload {
-    /// The workload with these sizes.
+    /// Creates the workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
         let Sizes { vertices, edges, value_bytes, .. } = *sizes;
         Self { vertices, usage: Use::of(sizes, edges), value_bytes }
@@ -92,7 +91,7 @@ impl Workload for SdgWorkload {
         Operator::new(runner, edges, self.usage, seed)
     }
 
-    /// Every edge is there in both directions, with the same value.
+    /// Checks that every edge is there in both directions, with the same value.
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
         runner.view(|tx| {
@@ -141,7 +140,7 @@ impl Dictionary for Edges {
         Ok(was_there)
     }
 
-    /// Both vertices' locks.
+    /// Adds both vertices' locks.
     fn declare(&self, key: u64, locks: &mut Vec<Lock>) {
         if has_own_lines(8 * (2 + self.graph.value_words())) {
             let (from, to) = candidate(key, self.graph.vertices());
@@ -149,7 +148,7 @@ impl Dictionary for Edges {
         }
     }
 
-    /// The candidates that the edges' values name.
+    /// Returns the candidates that the edges' values name.
     fn keys<T: Read>(&self, tx: &mut T) -> Result<Vec<u64>, Abort> {
         let mut keys = Vec::new();
         for from in 0..self.graph.vertices() {

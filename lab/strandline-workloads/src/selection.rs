@@ -23,10 +23,10 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The workload `kind` with these sizes.
+    /// Selects the workload `kind` with these sizes.
     ///
     /// # Errors
-    /// A size is impossible.
+    /// Returns an error if a size is impossible.
     pub fn new(kind: WorkloadKind, sizes: &Sizes) -> Result<Self> {
         kind.check(sizes)?;
         let reads = kind.takes.contains(&Parameter::ReadShare);
@@ -34,41 +34,41 @@ impl Selection {
         Ok(Self { kind, sizes, workload: (kind.make)(&sizes)? })
     }
 
-    /// The workload's descriptor.
+    /// Returns the workload's descriptor.
     pub fn kind(&self) -> WorkloadKind {
         self.kind
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         self.kind.name
     }
 
-    /// How large its structure is.
+    /// Returns its sizes.
     pub fn sizes(&self) -> &Sizes {
         &self.sizes
     }
 
-    /// The workload with these sizes.
+    /// Returns the workload with these sizes.
     pub fn workload(&self) -> &dyn AnyWorkload {
         &*self.workload
     }
 
-    /// Whether its operations exist on typed collections, too, with these sizes.
+    /// Returns whether its operations also exist on typed collections, with these sizes.
     pub fn has_types(&self) -> bool {
         let Sizes { value_bytes, mix, .. } = self.sizes;
         self.kind.by_types.is_some() && value_bytes == 8 && mix == Mix::Toggle
     }
 
-    /// As [`AnyWorkload::heap_bytes`].
+    /// Like [`AnyWorkload::heap_bytes`].
     pub fn heap_bytes(&self) -> u64 {
         self.workload.heap_bytes()
     }
 
-    /// Refuses more threads than the workload can have.
+    /// Refuses more threads than the workload supports.
     ///
     /// # Errors
-    /// There are more.
+    /// Returns an error if there are more.
     pub fn allow(&self, threads: u64) -> Result<()> {
         let most = self.workload.most_threads();
         if threads <= most {
@@ -80,26 +80,26 @@ impl Selection {
         )))
     }
 
-    /// As [`AnyWorkload::prepare`].
+    /// Like [`AnyWorkload::prepare`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`AnyWorkload::prepare`].
     pub fn prepare(&self, runner: &mut AnyRunner) -> Result<()> {
         self.workload.prepare(runner)
     }
 
-    /// As [`AnyWorkload::check`].
+    /// Like [`AnyWorkload::check`].
     ///
     /// # Errors
-    /// As there.
+    /// As for [`AnyWorkload::check`].
     pub fn check(&self, runner: &mut AnyRunner) -> Result<()> {
         self.workload.check(runner)
     }
 
-    /// A client under a scheme, on a pool where [`Selection::prepare`] has run, as its thread `index`.
+    /// Returns a client under a scheme, as thread `index` on a pool where [`Selection::prepare`] has run.
     ///
     /// # Errors
-    /// As [`runner`] and [`AnyWorkload::thread`].
+    /// As for [`runner`] and [`AnyWorkload::thread`].
     pub fn client(
         &self,
         pool: &Pool<Concurrency>,
@@ -110,16 +110,16 @@ impl Selection {
         Ok(Box::new(ErasedClient::new(self.workload(), runner(pool, scheme, index)?, seed)?))
     }
 
-    /// A client that is a plain program, alone on native memory: what instructions are counted on.
+    /// Returns a client that is a plain program, alone on native memory. Its instructions are counted.
     ///
     /// # Errors
-    /// As [`AnyWorkload::thread`]; as [`Pool::unprotected_view`].
+    /// Returns the errors of [`AnyWorkload::thread`] and [`Pool::unprotected_view`].
     #[cfg(feature = "calibration")]
     pub fn plain_client(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>> {
         self.workload.plain(pool, seed)
     }
 
-    /// A new pool on the product's path, with a control and its clients.
+    /// Creates a pool on the product's path, with a control and its clients.
     pub(crate) fn create_inlined<C: Control<Memory = Native> + 'static>(
         &self,
         control: (Setup<C>, InlinedClientOf<C>),
@@ -128,18 +128,17 @@ impl Selection {
         Ok(Box::new(Words::create(&*self.workload, control, new)?))
     }
 
-    /// A new store; see [`Selection::has_types`].
+    /// Creates a store; see [`Selection::has_types`].
     pub(crate) fn create_typed(&self, new: &NewPool) -> Result<Box<dyn Product>> {
         let by_types =
             self.kind.by_types.ok_or_else(|| Error::Parameter(format!("{} has no types", self.name())))?;
         by_types(&self.sizes, new)
     }
 
-    /// Measures `scheme` on a pool where [`Selection::prepare`] has run. The pool was opened under `domain`, and in the mode that
-    /// the scheme's name says.
+    /// Measures `scheme` on a pool where [`Selection::prepare`] has run. The pool was opened under `domain`, and in the mode of the scheme's name.
     ///
     /// # Errors
-    /// The pool has fewer logs than there are threads; the domain refuses the scheme; a transaction failed.
+    /// Returns an error if the pool has fewer logs than there are threads, if the domain refuses the scheme, or if a transaction fails.
     pub fn measure(
         &self,
         pool: &Pool<Concurrency>,
@@ -153,10 +152,10 @@ impl Selection {
         Ok(Row::new(scheme.name(), self.name(), domain.name(), scheme.is_durable(), &threads))
     }
 
-    /// As [`Selection::measure`], on the product's path; `system` is the row's.
+    /// Like [`Selection::measure`], on the product's path; `system` is the row's.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Selection::measure`].
     pub fn measure_product(
         &self,
         product: &dyn Product,
@@ -169,10 +168,10 @@ impl Selection {
         Ok(Row::new(system.name(), self.name(), domain.name(), true, &threads))
     }
 
-    /// Runs transactions as long as `go_on` says so, on a pool where [`Selection::prepare`] has run.
+    /// Runs transactions while `go_on` returns true, on a pool where [`Selection::prepare`] has run.
     ///
     /// # Errors
-    /// As [`Runner::run`].
+    /// As for [`Runner::run`].
     pub fn run_while(
         &self,
         runner: &mut AnyRunner,
@@ -187,7 +186,7 @@ impl Selection {
     }
 }
 
-/// What a scheme does under a domain beside its transactions. Undo logs go round, and the shared log of the `Sync` domain has its
+/// Returns what a scheme does under a domain besides its transactions. Undo logs wrap around, and the shared log of the `Sync` domain has
 /// checkpoints.
 fn aside(scheme: SchemeName, domain: Domain) -> Aside {
     let Some(kind) = scheme.kind else { return Aside::default() };

@@ -25,7 +25,7 @@ pub static SPS: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// The array: as many entries as its words allow.
+/// The array: as many entries as fit its words.
 pub struct SpsWorkload {
     entries: u64,
     entry_words: u64,
@@ -36,19 +36,19 @@ pub struct SpsWorkload {
 /// One thread that swaps.
 pub struct Swapper {
     array: Array<u64>,
-    /// Its first word.
+    /// The address of the array's first word.
     first: PersistentAddress,
     entries: u64,
     entry_words: u64,
     operations: u64,
     read_percent: u64,
     random: Rng,
-    /// The running transaction's.
+    /// The locks of the running transaction.
     locks: Vec<Lock>,
 }
 
 impl SpsWorkload {
-    /// The workload with these sizes.
+    /// Creates the workload with these sizes.
     pub fn new(sizes: &Sizes) -> Self {
         let Sizes { array_words, value_bytes, operations, read_percent, .. } = *sizes;
         let entry_words = value_bytes / 8;
@@ -93,7 +93,7 @@ impl Workload for SpsWorkload {
         })
     }
 
-    /// Swaps lose no entry, double none and leave all whole.
+    /// Checks that swaps lose no entry, duplicate none and leave all intact.
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let root = root(runner)?;
         runner.view(|tx| {
@@ -123,7 +123,8 @@ impl Transactions for Swapper {
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { array, first, entries, entry_words, operations, read_percent, random, locks } = self;
         let is_reader = only_reads(random, *read_percent);
-        // Each attempt draws the same anew: what is kept for it would be stored while the last transaction's fence is waited for.
+        // Each attempt draws the same numbers again. Keeping the drawn numbers would store them while the last transaction's fence is being waited
+        // for.
         let before = random.clone();
         let draw = |random: &mut Rng| [random.u64(..*entries), random.u64(..*entries)];
         if is_reader {
@@ -158,7 +159,7 @@ impl Transactions for Swapper {
     }
 }
 
-/// The array by types.
+/// The array with types.
 #[derive(Persist)]
 struct Typed<'p> {
     array: Vector<'p, u64>,

@@ -1,7 +1,7 @@
-//! `sqlite` and `sqlite-pages`: deletes and inserts rows of an SQLite table whose database lies in the pool.
+//! `sqlite` and `sqlite-pages`: deletes and inserts rows of an SQLite table whose database is stored in the pool.
 //!
-//! The table has a number as its key and a value. SQLite caches pages in memory of its own; what it reads from the
-//! pool and writes there is what its VFS asks for: of a page that has changed the words that differ, or all of it.
+//! The table has a number as its key, and a value. SQLite caches pages in its own memory. Its VFS determines what it reads from the pool and writes
+//! there: of a changed page either the words that differ, or all of it.
 
 use std::fmt::Display;
 
@@ -27,7 +27,7 @@ pub static SQLITE: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// SQLite on the pool, as it was in 2013: pages of 1 KB, its default before version 3.12, written whole as its pager hands them over.
+/// SQLite on the pool, as it was in 2013: pages of 1 KB, its default before version 3.12, written whole as the pager passes them.
 pub static SQLITE_PAGES: WorkloadDescriptor = WorkloadDescriptor {
     name: "sqlite-pages",
     description: "as sqlite, with pages of 1 KB, which are written whole",
@@ -35,17 +35,17 @@ pub static SQLITE_PAGES: WorkloadDescriptor = WorkloadDescriptor {
     ..SQLITE
 };
 
-/// The root word that the files hang from.
+/// The root word of the files.
 const ROOT: u64 = 0;
 const DATABASE: &str = "workload";
-/// Rows in a transaction that fills the table: a few pages, far below the smallest log.
+/// How many rows a transaction that fills the table inserts: a few pages, far below the smallest log.
 const FILLED_AT_ONCE: u64 = 64;
 
-/// What SQLite's pages are, and what is stored of one that is written again.
+/// SQLite's page size, and what is stored of a page that is written again.
 #[derive(Clone, Copy)]
 struct Storing {
     pages: Pages,
-    /// At most [`PAGE_BYTES`].
+    /// The page size in bytes, at most [`PAGE_BYTES`].
     page_bytes: u64,
 }
 
@@ -57,9 +57,9 @@ pub struct SqliteWorkload {
     operations: u64,
 }
 
-/// The connection of one thread.
+/// One thread's connection.
 pub struct Client {
-    // Closed before the VFS below it goes.
+    // Declared first, so that the connection is closed before its VFS is dropped.
     connection: Connection,
     lender: Lender,
     keys: u64,
@@ -69,23 +69,23 @@ pub struct Client {
 }
 
 impl SqliteWorkload {
-    /// The workload with these sizes: as many keys as `subscribers`.
+    /// Creates the workload with these sizes; `subscribers` is the number of keys.
     fn new(sizes: &Sizes, storing: Storing) -> Self {
         let Sizes { subscribers: keys, value_bytes, operations, .. } = *sizes;
         Self { storing, keys, value_bytes, operations }
     }
 
-    /// Bytes of the database at most: rows with their headers, in leaves of which each is half full at least.
+    /// Returns an upper bound of the database's size in bytes: rows with their headers, in leaves that are at least half full.
     fn database_bytes(&self) -> u64 {
         2 * self.keys * (self.value_bytes + 24) + 64 * PAGE_BYTES
     }
 
-    /// One bucket for each page.
+    /// Returns the number of buckets, one for each page.
     fn buckets(&self) -> u64 {
         self.database_bytes() / PAGE_BYTES
     }
 
-    /// The files, and a connection that waits for others.
+    /// Opens the files, and a connection that waits for other connections.
     fn connect<R: Runner>(&self, runner: &mut R) -> Result<(Lender, Connection)> {
         let lender = Lender::new(runner, ROOT, self.buckets())?.storing(self.storing.pages);
         let connection = lent(&lender, runner, || lender.vfs().open(DATABASE))?;
@@ -100,8 +100,7 @@ fn lent<R: Runner, T>(
     body: impl FnOnce() -> rusqlite::Result<T>,
 ) -> Result<T> {
     let work = || body().map_err(|error| lender.vfs().take_error().unwrap_or_else(|| failed(error)));
-    // SAFETY: the only connection of this VFS stands beside it, in a `Client` or in one function, so that whoever
-    // runs this has both to itself.
+    // SAFETY: the only connection of this VFS is beside it, in a `Client` or in one function, so this caller has exclusive access to both.
     unsafe { lender.lend(runner, work) }
 }
 
@@ -116,16 +115,16 @@ impl Workload for SqliteWorkload {
         heap_bytes(self.database_bytes(), self.buckets())
     }
 
-    /// One: each thread has a VFS of its own, and these know nothing of each other's locks.
+    /// Returns one: each thread would have a VFS of its own, and these do not see each other's locks.
     fn most_threads(&self) -> u64 {
         1
     }
 
-    /// Every other key is there at first.
+    /// Inserts every other key.
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let (lender, mut connection) = self.connect(runner)?;
         lent(&lender, runner, || {
-            // A database that has a table keeps its pages as they are.
+            // The page size of a database cannot change once it has a table.
             connection.pragma_update(None, "page_size", self.storing.page_bytes as i64)?;
             connection
                 .execute_batch("CREATE TABLE IF NOT EXISTS t (k INTEGER PRIMARY KEY, v BLOB NOT NULL)")?;
@@ -158,7 +157,7 @@ impl Workload for SqliteWorkload {
         Ok(Client { connection, lender, keys, value, operations, random: Rng::with_seed(seed) })
     }
 
-    /// By SQLite's own check; and all keys and values are such as the workload writes.
+    /// Runs SQLite's own check, and checks that all keys and values are ones that the workload writes.
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let (lender, connection) = self.connect(runner)?;
         let strange = "SELECT count(*) FROM t WHERE k < 0 OR k >= ?1 OR length(v) <> ?2";

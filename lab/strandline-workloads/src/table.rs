@@ -1,10 +1,8 @@
 //! Tables of fixed rows under an index, for the database benchmarks.
 //!
-//! A row is an allocation of its own; the index maps the row's key, packed into one word, to its address.
-//! [`table!`] lays the columns of a table out as a C compiler would: a number at a multiple of its size, so
-//! that it never lies across two words; a text at a word if it takes whole words, else anywhere. Waist 1
-//! writes words, so a statement reads the words of its columns, changes them in a buffer, and writes the words
-//! that changed.
+//! A row is an allocation of its own; the index maps the row's key, packed into one word, to its address. [`table!`] lays out the columns of a table
+//! like a C compiler: a number at a multiple of its size, so that it never spans two words; a text at a word if it takes whole words, and anywhere
+//! otherwise. Waist 1 writes words, so a statement reads the words of its columns, changes them in a buffer, and writes the words that changed.
 
 use std::ops::Range;
 
@@ -15,12 +13,12 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_core::{Lock, Result};
 use strandline_structures::HashTable;
 
-/// What a column holds, and how many bytes it takes.
+/// The type and the size of a column.
 #[derive(Clone, Copy)]
 pub enum Size {
     /// A number of 1, 2, 4 or 8 bytes.
     Number(usize),
-    /// A text of at most so many bytes, zeros behind a shorter one.
+    /// A text of at most so many bytes; zeros follow a shorter text.
     Text(usize),
 }
 
@@ -31,7 +29,7 @@ pub struct Column {
     bytes: usize,
 }
 
-/// Gives columns their places in a row; also the words of the row.
+/// Assigns columns their places in a row. Also returns the number of words of the row.
 pub const fn lay_out<const COLUMNS: usize>(sizes: [Size; COLUMNS]) -> ([Column; COLUMNS], usize) {
     let mut columns = [Column { first: 0, bytes: 0 }; COLUMNS];
     let (mut end, mut i) = (0usize, 0);
@@ -49,7 +47,7 @@ pub const fn lay_out<const COLUMNS: usize>(sizes: [Size; COLUMNS]) -> ([Column; 
     (columns, end.div_ceil(8))
 }
 
-/// Declares a table as a module: a [`Column`] for each column, and `WORDS`, the words of a row.
+/// Declares a table as a module: a [`Column`] for each column, and `WORDS`, the number of words of a row.
 macro_rules! table {
     ($(#[$attribute:meta])* $name:ident { $($column:ident: $kind:ident($bytes:literal),)* }) => {
         $(#[$attribute])*
@@ -66,12 +64,12 @@ macro_rules! table {
 pub(crate) use table;
 
 impl Column {
-    /// The words of the row that it touches.
+    /// Returns the words of the row that contain the column.
     pub const fn words(self) -> Range<usize> {
         self.first / 8..(self.first + self.bytes).div_ceil(8)
     }
 
-    /// The part of a text of several parts of the same length, such as an array of texts.
+    /// Returns one part of a text that consists of several parts of the same length, such as an array of texts.
     pub const fn part(self, index: usize, parts: usize) -> Self {
         let bytes = self.bytes / parts;
         Self { first: self.first + index * bytes, bytes }
@@ -81,12 +79,12 @@ impl Column {
         u64::MAX >> (64 - 8 * self.bytes)
     }
 
-    /// The number in this column of `row`.
+    /// Returns the number in this column of `row`.
     pub fn number(self, row: &[u64]) -> u64 {
         row[self.first / 8] >> (8 * (self.first % 8)) & self.mask()
     }
 
-    /// Puts a number, which must fit, into this column of `row`.
+    /// Stores a number, which must fit, in this column of `row`.
     pub fn set_number(self, row: &mut [u64], number: u64) {
         debug_assert!(number <= self.mask());
         let shift = 8 * (self.first % 8);
@@ -94,7 +92,7 @@ impl Column {
         *word = *word & !(self.mask() << shift) | number << shift;
     }
 
-    /// The text in this column of `row`, without the zeros behind it.
+    /// Returns the text in this column of `row`, without the zeros after it.
     pub fn text(self, row: &[u64]) -> Vec<u8> {
         let byte = |at: usize| (row[at / 8] >> (8 * (at % 8))) as u8;
         let mut text: Vec<u8> = (self.first..self.first + self.bytes).map(byte).collect();
@@ -102,7 +100,7 @@ impl Column {
         text
     }
 
-    /// Whether the text in this column of `row` has these eight letters in it.
+    /// Returns whether the text in this column of `row` contains these eight letters.
     pub fn holds(self, row: &[u64], letters: [u8; 8]) -> bool {
         let wanted = u64::from_le_bytes(letters);
         let mut last = 0;
@@ -112,7 +110,7 @@ impl Column {
         })
     }
 
-    /// Puts a text, which must fit, into this column of `row`, which holds zeros there.
+    /// Stores a text, which must fit, in this column of `row`, which must hold zeros there.
     pub fn set_text(self, row: &mut [u64], text: &[u8]) {
         debug_assert!(text.len() <= self.bytes);
         for (at, &byte) in (self.first..).zip(text) {
@@ -123,18 +121,18 @@ impl Column {
     /// Reads this column of the row at `at` into its place in `row`.
     ///
     /// # Errors
-    /// As [`Read::read`].
+    /// As for [`Read::read`].
     pub fn read(self, tx: &mut impl Read, at: PersistentAddress, row: &mut [u64]) -> Result<(), Abort> {
         let words = self.words();
         tx.read_range(at.word(words.start as u64), &mut row[words])
     }
 }
 
-/// What finds rows by their keys.
+/// Finds rows by their keys.
 pub trait Index: Copy {
-    /// The word that `key` has.
+    /// Returns the address stored for `key`.
     fn get(&self, tx: &mut impl Read, key: u64) -> Result<Option<PersistentAddress>, Abort>;
-    /// Gives `key` the address `row`.
+    /// Maps `key` to the address `row`.
     fn insert(&self, tx: &mut impl Transaction, key: u64, row: PersistentAddress) -> Result<bool, Abort>;
     /// Removes `key`.
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<PersistentAddress>, Abort>;
@@ -144,14 +142,14 @@ pub trait Index: Copy {
         tx: &mut T,
         visit: impl FnMut(u64, PersistentAddress) -> Result<(), Abort>,
     ) -> Result<(), Abort>;
-    /// Checks the index's own invariants; returns the number of keys.
+    /// Checks the index's own invariants. Returns the number of keys.
     fn check(&self, tx: &mut impl Read) -> Result<u64, Abort>;
 }
 
 /// A B+ tree of rows.
 pub type Tree = BPlusTree<u64, PersistentAddress>;
 
-/// The shape of the tables' B+ trees: nodes of 1 KB. A split takes some hundred log records.
+/// The shape of the tables' B+ trees: nodes of 1 KB. A split takes about a hundred log records.
 pub const SHAPE: NodeShape = NodeShape::of_pairs(54);
 
 impl Index for Tree {
@@ -177,10 +175,10 @@ impl Index for Tree {
 }
 
 impl Table<Tree> {
-    /// The least key of a table that has rows.
+    /// Returns the least key, if the table has rows.
     ///
     /// # Errors
-    /// As [`Table::find`].
+    /// As for [`Table::find`].
     pub fn first_key(&self, tx: &mut impl Read) -> Result<Option<u64>, Abort> {
         Ok(self.index.first(tx, ..)?.map(|(key, _)| key))
     }
@@ -218,32 +216,32 @@ pub struct Table<I> {
     what: &'static str,
 }
 
-/// Words of rows that a table is filled with in one transaction, if its log allows.
+/// How many words of rows are filled in one transaction, if its log permits.
 const BATCH_WORDS: usize = 4096;
 
 impl<I: Index> Table<I> {
-    /// The table named `what` with this index.
+    /// Creates the table named `what` with this index.
     pub fn new(index: I, what: &'static str) -> Self {
         Self { index, what }
     }
 
-    /// An error about this table.
+    /// Returns an error about this table.
     pub fn damaged(&self, key: u64, how: &str) -> Error {
         Error::damaged(format!("{how} in the table {} at key {key:#x}", self.what))
     }
 
-    /// The address of the row with this key, if there is one.
+    /// Returns the address of the row with this key, if there is one.
     ///
     /// # Errors
-    /// A conflict; the index is damaged.
+    /// Returns an error after a conflict or if the index is damaged.
     pub fn find(&self, tx: &mut impl Read, key: u64) -> Result<Option<PersistentAddress>, Abort> {
         self.index.get(tx, key)
     }
 
-    /// The address of the row with this key.
+    /// Returns the address of the row with this key.
     ///
     /// # Errors
-    /// There is none; as [`Table::find`].
+    /// Returns an error if there is none, and the errors of [`Table::find`].
     pub fn row(&self, tx: &mut impl Read, key: u64) -> Result<PersistentAddress, Abort> {
         match self.find(tx, key)? {
             Some(row) => Ok(row),
@@ -254,7 +252,7 @@ impl<I: Index> Table<I> {
     /// Inserts a row.
     ///
     /// # Errors
-    /// The key is there already; the pool is full; as [`Transaction::write`].
+    /// Returns an error if the key is there already or if the pool is full, and the errors of [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: u64, row: &[u64]) -> Result<(), Abort> {
         let at = tx.alloc(8 * row.len() as u64)?;
         tx.write_range(at, row)?;
@@ -264,10 +262,10 @@ impl<I: Index> Table<I> {
         Err(tx.fail(self.damaged(key, "a row was there already")))
     }
 
-    /// Inserts a row whose block belongs to the region that `locks` declares, though the index does not.
+    /// Inserts a row whose block belongs to the region that `locks` declares, although the index does not.
     ///
     /// # Errors
-    /// As [`Table::insert`] and [`Runner::run`].
+    /// As for [`Table::insert`] and [`Runner::run`].
     pub fn insert_in(&self, runner: &mut impl Runner, locks: &[Lock], key: u64, row: &[u64]) -> Result<()> {
         let at = runner.run_locked(locks, |tx| {
             let at = tx.alloc(8 * row.len() as u64)?;
@@ -285,7 +283,7 @@ impl<I: Index> Table<I> {
     /// Deletes a row.
     ///
     /// # Errors
-    /// There is none; as [`Transaction::write`] and [`Transaction::free`].
+    /// Returns an error if there is none, and the errors of [`Transaction::write`] and [`Transaction::free`].
     pub fn delete(&self, tx: &mut impl Transaction, key: u64) -> Result<(), Abort> {
         match self.index.remove(tx, key)? {
             Some(row) => tx.free(row),
@@ -293,11 +291,11 @@ impl<I: Index> Table<I> {
         }
     }
 
-    /// Inserts rows of `WORDS` words in as many transactions as it takes; a transaction that is too large for
-    /// its log is halved. `locks` is the lock set of each, none: what it touches.
+    /// Inserts rows of `WORDS` words in as many transactions as necessary; a transaction that is too large for its log is halved. `locks` is the lock
+    /// set of each transaction; if empty, it locks what it touches.
     ///
     /// # Errors
-    /// As [`Table::insert`] and [`Runner::run`].
+    /// As for [`Table::insert`] and [`Runner::run`].
     pub fn fill<R: Runner, const WORDS: usize>(
         &self,
         runner: &mut R,
@@ -330,11 +328,11 @@ impl<I: Index> Table<I> {
         }
     }
 
-    /// The addresses of the rows with these keys, in their order: for lock sets, which have to be known before
-    /// a transaction begins. Of tables whose rows neither come nor go, so that nothing has to be locked.
+    /// Returns the addresses of the rows with these keys, in their order, for lock sets, which have to be known before a transaction begins. The
+    /// table's rows must neither be inserted nor deleted, since nothing is locked.
     ///
     /// # Errors
-    /// A row is missing; as [`Runner::run`].
+    /// Returns an error if a row is missing, and the errors of [`Runner::run`].
     pub fn addresses<R: Runner>(
         &self,
         runner: &mut R,
@@ -346,7 +344,7 @@ impl<I: Index> Table<I> {
     /// Calls `visit` with every key and row.
     ///
     /// # Errors
-    /// As [`Table::find`]; those of `visit`.
+    /// Returns the errors of [`Table::find`] and `visit`.
     pub fn for_each<T: Read, const WORDS: usize>(
         &self,
         tx: &mut T,
@@ -365,10 +363,10 @@ impl<I: Index> Table<I> {
         Ok(())
     }
 
-    /// Checks the index; returns the number of rows.
+    /// Checks the index. Returns the number of rows.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// Returns [`Error::Damaged`].
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.index.check(tx)
     }

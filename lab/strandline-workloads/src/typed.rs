@@ -1,4 +1,4 @@
-//! Workloads on the collections of the typed interface: the operations that the same workload does on words, in a store of its own.
+//! Workloads on the collections of the typed interface: the operations of the workloads on words, in stores of their own.
 
 use fastrand::Rng;
 use strandline::{Root, Session, Store, Tx, View};
@@ -8,36 +8,37 @@ use strandline_core::transaction::Statistics;
 use crate::dictionary::only_reads;
 use crate::{Client, NewPool, Product, Sizes};
 
-/// Creates a store in a new file, fills it, and opens it to be measured.
+/// Creates a store in a new file, fills it, and reopens it for measuring.
 pub type CreateTyped = fn(&Sizes, &NewPool) -> Result<Box<dyn Product>>;
 
-/// Items that are inserted in one transaction when a store is filled: few enough for the smallest log.
+/// How many items one transaction inserts while a store is filled: few enough for the smallest log.
 const BATCH: usize = 16;
 
-/// A root with the collection that a workload works on.
+/// A root with the collection of a workload.
 pub(crate) trait Collection: Root + 'static {
-    /// The empty collection, with room for a structure of these sizes.
+    /// Creates an empty collection, with room for a structure of these sizes.
     fn create<'p>(tx: &Tx<'p>, sizes: &Sizes) -> Result<Self::At<'p>>;
 
-    /// The items that are there at first, in the order in which they are added.
+    /// Returns the initial items, in the order in which they are added.
     fn initial(sizes: &Sizes) -> Vec<u64>;
 
-    /// Adds one of the items that it begins with.
+    /// Adds one of the initial items.
     fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p>, item: u64) -> Result<()>;
 
-    /// One operation of a transaction that only reads, where the workload has such.
+    /// Performs one operation of a transaction that only reads, if the workload has such transactions.
     fn look_up<'p>(_: &Self::At<'p>, _: &View<'p>, _: &Sizes, _: &mut Rng) -> Result<()> {
         Ok(())
     }
 
-    /// One operation of a transaction.
+    /// Performs one operation of a transaction.
     fn operation<'p>(root: &Self::At<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()>;
 }
 
-/// A root `Typed` with a map of random keys below one of the sizes, which come and go as [`Mix::Toggle`](crate::Mix::Toggle) says.
+/// Defines a root `Typed` with a map of random keys below one of the sizes, which are inserted and deleted as under
+/// [`Mix::Toggle`](crate::Mix::Toggle).
 macro_rules! map_by_types {
     ($map:ident<$key:ty, $value:ty>, $below:ident, $new:expr, $encode:expr, $content:expr) => {
-        /// The map by types.
+        /// The map with types.
         #[derive(strandline::Persist)]
         struct Typed<'p> {
             map: strandline::$map<'p, $key, $value>,
@@ -94,7 +95,7 @@ struct Filled<C> {
     sizes: Sizes,
 }
 
-/// The store with a collection, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
+/// Creates the store with a collection, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
 pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>> {
     let store = Store::<C>::create_new(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
     let mut session = store.session()?;
@@ -149,7 +150,7 @@ impl<C: Collection> Client for TypedClient<'_, C> {
             return Ok(());
         }
         *random = session.write(|tx, root| {
-            // A transaction that is run again draws the same numbers again.
+            // A transaction that runs again draws the same numbers.
             let mut random = random.clone();
             let root = root.get(tx)?;
             for _ in 0..sizes.operations {
@@ -160,7 +161,7 @@ impl<C: Collection> Client for TypedClient<'_, C> {
         Ok(())
     }
 
-    /// Nothing is ever deferred here.
+    /// Does nothing, since nothing is deferred here.
     fn drain(&mut self) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Every workload runs under every scheme on one pool, and the row adds up.
+//! Every workload runs under every scheme on one pool, and the row's numbers are consistent.
 
 use strandline_core::Domain;
 use strandline_core::file::Options;
@@ -11,10 +11,10 @@ use strandline_workloads::{
     Selection, Sizes, System, TATP_UPDATE_LOCATION, TPCC_NEW_ORDER, WorkloadKind,
 };
 
-/// Of each thread: enough that some write, and that of the deferred ones some are acknowledged.
+/// How many transactions each thread runs: enough for some writes, and for some acknowledgements of deferred commits.
 const TRANSACTIONS: u64 = 60;
 
-/// Sizes and schemes have nothing to do with each other: where the sizes are the subject, one durable scheme of each kind of isolation runs.
+/// The schemes to run. Sizes and schemes are independent: tests of sizes run one durable scheme for each kind of isolation.
 #[derive(Clone, Copy)]
 enum Schemes {
     All,
@@ -95,7 +95,7 @@ fn larger_values_and_transactions() {
     runs(Schemes::OneDurable, &sizes, &[&HASH, &KVSTORE, &SPS, &TATP_UPDATE_LOCATION, &TPCC_NEW_ORDER]);
 }
 
-/// The workloads that ATOM's preset is for.
+/// The workloads for which ATOM's sizes are meant.
 const ATOM: [WorkloadKind; 7] = [&HASH, &QUEUE, &RBTREE, &BTREE, &BPLUSTREE, &SDG, &SPS];
 
 #[test]
@@ -119,7 +119,7 @@ fn wrap_keeps_its_number_of_elements() {
         &BPLUSTREE_SORTED_11,
     ];
     runs(Schemes::OneDurable, &sizes, &structures);
-    // Keys that meet again and again.
+    // There are so few keys that they recur.
     runs(Schemes::OneDurable, &Sizes { rbtree_keys: 150, bplustree_keys: 150, ..sizes }, &structures);
 }
 

@@ -1,4 +1,4 @@
-//! The driver: runs one scheme on one workload with some threads, for some time or for a number of transactions.
+//! The driver runs one scheme on one workload with some threads, for some time or for a number of transactions.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,38 +10,38 @@ use strandline_core::{Domain, Result};
 use crate::Client;
 use crate::row::{ThreadResult, histogram};
 
-/// How a run goes.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Threads that run transactions.
+    /// Number of threads that run transactions.
     pub threads: u64,
-    /// How long its threads run, by the clock or in transactions.
+    /// How long the threads run: a time or a number of transactions.
     pub length: Length,
-    /// Seeds each thread's random numbers, together with the thread's number.
+    /// The seed of all random numbers; each thread mixes its own number in.
     pub seed: u64,
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
     /// Persistence, section V-C5).
     pub idle_percent: u64,
-    /// Whether each transaction is timed, idle time included; that takes some time too.
+    /// Whether to time each transaction, its idle time included. Timing slows the run a little.
     pub latency: bool,
 }
 
-/// How long a run goes on.
+/// How long a run lasts.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
-    /// By the clock, for measuring.
+    /// For some time, which is for measurements.
     Time {
-        /// How long the threads run before anything counts.
+        /// How long the threads run before the driver starts to count.
         warm_up: Duration,
-        /// How long the timed part is.
+        /// How long the driver counts.
         timed: Duration,
     },
-    /// For so many transactions of each thread, at least one, which all count: what is done depends on no clock.
+    /// Each thread runs this many transactions, at least one, and all of them count. The result does not depend on a clock.
     Transactions(u64),
 }
 
 impl Length {
-    /// A run that is timed so long, after a warm-up of a fifth of that, 50 to 500 ms.
+    /// Returns the length of a run that is timed for `timed`, after a warm-up of a fifth of that, but 50 to 500 ms.
     pub fn of(timed: Duration) -> Self {
         let warm_up = (timed / 5).clamp(Duration::from_millis(50), Duration::from_millis(500));
         Self::Time { warm_up, timed }
@@ -52,31 +52,31 @@ const WARM_UP: u8 = 0;
 const TIMED: u8 = 1;
 const STOP: u8 = 2;
 
-/// What happens beside transactions.
+/// Work beside the transactions that the driver has to account for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Aside {
-    /// A helper thread truncates.
+    /// Whether a helper thread truncates the logs.
     pub helper: bool,
-    /// Workers begin their logs anew when they are full.
+    /// Whether workers restart their logs when they are full.
     pub restarts: bool,
 }
 
 impl Aside {
-    /// What a store does. The shared log of the `Sync` domain has its checkpoints instead.
+    /// The work beside a store's transactions: threads restart their logs, except in the `Sync` domain, whose shared log has checkpoints.
     pub fn of_store(domain: Domain) -> Self {
         Self { helper: false, restarts: domain != Domain::Sync }
     }
 }
 
-/// Opens a client for the thread of this number, which draws its random numbers from a seed.
+/// Opens a client for a thread. The arguments are the thread's number and the seed of its random numbers.
 pub type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o;
 
 /// Runs clients, each on a thread of its own.
 ///
 /// # Errors
-/// A client cannot be opened; a transaction failed.
+/// Returns an error if a client cannot be opened or if a transaction failed.
 pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>> {
-    // The clock is read by this thread alone: theirs is a load of a word that changes twice.
+    // Only this thread reads the clock. The workers load `phase`, which changes twice and so stays in their caches.
     let (first, transactions, most_of_a_log) = match run.length {
         Length::Time { timed, .. } => (WARM_UP, u64::MAX, Some(10 * timed)),
         Length::Transactions(number) => (TIMED, number, None),
@@ -85,7 +85,7 @@ pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>
         phase: AtomicU8::new(first),
         ready: Barrier::new(run.threads as usize + 1),
         transactions,
-        // Persistence in bulk comes once in a log; a part of a log would count it or not.
+        // A log's restart persists in bulk. If a thread stopped in the middle of a log, the count of such restarts would be off by a part.
         fills_logs: most_of_a_log.filter(|_| aside.restarts),
     };
     let Shared { phase, ready, .. } = &shared;
@@ -120,23 +120,23 @@ pub fn measure(run: &Run, aside: Aside, open: &Open) -> Result<Vec<ThreadResult>
     })
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 struct Shared {
     phase: AtomicU8,
-    /// All threads have opened their clients.
+    /// The threads meet here when all have opened their clients.
     ready: Barrier,
-    /// Transactions of each thread, at most.
+    /// The most transactions that each thread runs.
     transactions: u64,
-    /// Each thread begins and ends with a full log, for which it takes so long at most.
+    /// If set, each thread fills its log before and after it is timed, so that it counts whole logs; it gives up after this time.
     fills_logs: Option<Duration>,
 }
 
-/// The thread of this number: opens a client, and runs its transactions.
+/// Runs one thread: opens its client and runs its transactions.
 fn run_client(run: &Run, shared: &Shared, index: u64, open: &Open) -> Result<ThreadResult> {
     let Shared { phase, ready, transactions, fills_logs } = shared;
     let seed = run.seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let client = open(index, seed);
-    // Who fails keeps nobody waiting.
+    // A thread whose client could not be opened waits as well, or the others would wait forever.
     ready.wait();
     let mut client = client?;
     let client = &mut *client;
@@ -148,7 +148,7 @@ fn run_client(run: &Run, shared: &Shared, index: u64, open: &Open) -> Result<Thr
     }
     let (since, processor_since) = (Instant::now(), processor_time());
     let before = client.statistics();
-    // At least one, however late the system let this thread begin.
+    // The loop runs at least one transaction, even if the system starts this thread after the time is over.
     let mut latency = run.latency.then(histogram);
     for number in 1.. {
         match &mut latency {
@@ -177,9 +177,9 @@ fn run_client(run: &Run, shared: &Shared, index: u64, open: &Open) -> Result<Thr
     })
 }
 
-/// Adds the processor time of a helper, where `of_all` is that of the process.
+/// Credits each thread with the helper's processor time if that is more than its own; `of_all` is the processor time of the process.
 fn credit_helper(results: &mut [ThreadResult], of_all: Duration) {
-    // A worker sleeps while it waits for the helper, which works all the while.
+    // The slower of worker and helper limits the rate: a worker sleeps while it waits for the helper.
     let of_workers: f64 = results.iter().map(|thread| thread.processor_seconds).sum();
     let of_helper = of_all.as_secs_f64() - of_workers;
     for thread in results {
@@ -187,22 +187,22 @@ fn credit_helper(results: &mut [ThreadResult], of_all: Duration) {
     }
 }
 
-/// One transaction, and the idle time after it.
+/// Runs one transaction, and then idles.
 fn transaction(client: &mut dyn Client, idle_percent: u64) -> Result<()> {
     if idle_percent == 0 {
         return client.transaction();
     }
     let since = processor_time();
     client.transaction()?;
-    // Who has nothing to do keeps nobody waiting.
+    // Other threads may wait for a deferred commit, so an idle thread must not keep one.
     client.drain()?;
     idle(idle_percent, since);
     Ok(())
 }
 
-/// Runs transactions until the client's log begins anew, or for `limit`.
+/// Runs transactions until the client's log restarts, at most for `limit`.
 fn fill_log(client: &mut dyn Client, idle_percent: u64, limit: Duration) -> Result<()> {
-    /// Looking takes longer than some transactions.
+    /// Transactions between two looks at the statistics, which take longer than some transactions.
     const BETWEEN_LOOKS: u64 = 16;
     let (since, before) = (Instant::now(), client.statistics());
     if before.log_bytes == 0 {
@@ -216,7 +216,7 @@ fn fill_log(client: &mut dyn Client, idle_percent: u64, limit: Duration) -> Resu
     Ok(())
 }
 
-/// Processor time that this thread has taken.
+/// Returns the processor time that this thread has used.
 fn processor_time() -> Duration {
     time_of(ClockId::ThreadCPUTime)
 }
@@ -226,7 +226,7 @@ fn time_of(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Executes nothing useful until `percent` of the time since `since` was idle.
+/// Spins until `percent` of the thread's processor time since `since` was idle.
 fn idle(percent: u64, since: Duration) {
     let now = processor_time();
     let until = now + (now - since) * percent as u32 / (100 - percent.min(99)) as u32;

@@ -1,4 +1,4 @@
-//! How pools for measuring are made and opened.
+//! Creates and opens the pools that are measured.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -11,33 +11,33 @@ use strandline_core::sync::SyncParameters;
 use strandline_core::transaction::Concurrency;
 use strandline_core::{Domain, Result};
 
-/// Room for the chunks that the arena of a log has half used, one for each of sixteen sizes of blocks; for all arenas at most, since few
-/// of a large number are half used at a time; and for what a workload's estimate leaves out: pages of several trees that are not full.
+/// Spare room in a pool. Each log's arena may hold a half-used chunk for each of sixteen block sizes (`SPARE_OF_LOG`), but few of many arenas do so
+/// at a time, which bounds their sum (`SPARE_BYTES`). `SPARE_OF_ESTIMATE` is for what a workload's estimate leaves out, such as half-full tree pages.
 const SPARE_OF_LOG: u64 = 16 * CHUNK_BYTES;
 const SPARE_BYTES: u64 = 48 << 20;
 const SPARE_OF_ESTIMATE: u64 = 16 << 20;
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// How a pool for measuring is made and opened.
+/// How to create and open a pool that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSetting {
-    /// Logs, at least one for each thread.
+    /// Number of logs, at least one for each thread.
     pub logs: u64,
-    /// Bytes in each log.
+    /// Size of each log, in bytes.
     pub log_bytes: u64,
     /// The persistence domain.
     pub domain: Domain,
-    /// The write-back instruction; `None` for the best there is.
+    /// The write-back instruction; `None` selects the best that the processor has.
     pub instruction: Option<WriteBackInstruction>,
     /// How transactions are isolated.
     pub concurrency: Concurrency,
 }
 
 impl PoolSetting {
-    /// Bytes of a pool with so many bytes of heap.
+    /// Returns the size in bytes of a pool whose heap has `heap_bytes` bytes.
     ///
     /// # Errors
-    /// The logs are too large.
+    /// Returns an error if the logs are too large.
     pub fn size(&self, heap_bytes: u64) -> Result<u64> {
         let logs = self.logs.checked_mul(self.log_bytes);
         let spare = self.logs.saturating_mul(SPARE_OF_LOG).min(SPARE_BYTES) + SPARE_OF_ESTIMATE;
@@ -46,40 +46,40 @@ impl PoolSetting {
         size.ok_or_else(|| Error::Parameter("the logs are too large".into()))
     }
 
-    /// How a pool of so many bytes is made, or one that exists is opened.
+    /// Returns the options that create or open a pool of `size` bytes.
     pub fn options(&self, size: u64) -> Options {
         Options {
             geometry: Geometry { size, logs: self.logs, log_bytes: self.log_bytes, chunk_bytes: CHUNK_BYTES },
             domain: self.domain,
             instruction: self.instruction,
-            // Growing is not to be timed.
+            // The pool gets its full size at once, so that no growth is timed.
             initial_size: Some(size),
             sync: SyncParameters {
                 initial_ring_blocks: SyncParameters::default().ring_blocks,
                 ..SyncParameters::default()
             },
-            // Nothing of the kind is to be timed. On a disk most pages are never touched.
+            // Mapped pages cause no page faults while transactions are timed. The `Sync` domain goes without: most of its pages are never touched.
             map_ahead: self.domain != Domain::Sync,
             ..Options::default()
         }
     }
 }
 
-/// A pool of a store that is about to be created.
+/// Describes the pool of a store that is about to be created.
 pub struct NewPool {
-    /// Where its file is to be.
+    /// The path of its file.
     pub path: PathBuf,
-    /// How it is created and filled: without durability of each step.
+    /// The options for creating and filling it, without making each step durable.
     pub filling: Options,
     measured: Options,
     assumed_persistent: Cell<bool>,
 }
 
 impl NewPool {
-    /// A pool at `path` with so many bytes of heap.
+    /// Describes a pool at `path` with `heap_bytes` bytes of heap.
     ///
     /// # Errors
-    /// As [`PoolSetting::size`].
+    /// As for [`PoolSetting::size`].
     pub fn new(path: &Path, setting: PoolSetting, heap_bytes: u64) -> Result<Self> {
         let filling = PoolSetting { domain: Domain::Process, instruction: None, ..setting };
         Ok(Self {
@@ -90,15 +90,15 @@ impl NewPool {
         })
     }
 
-    /// Whether the memory was taken to be persistent when it was opened, and is not.
+    /// Returns whether the pool was opened as if its memory were persistent although it is not.
     pub fn assumed_persistent(&self) -> bool {
         self.assumed_persistent.get()
     }
 
-    /// Opens it, with what `open` does, to be measured. Memory that is not persistent is taken to be.
+    /// Calls `open` to open the pool for a measurement. If the memory is not persistent, treats it as if it were.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// As for `open`.
     pub fn open<P>(&self, open: impl Fn(&Path, &Options) -> Result<P>) -> Result<P> {
         match open(&self.path, &self.measured) {
             Err(Error::NotPersistentMemory { .. }) => {

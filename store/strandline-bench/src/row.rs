@@ -1,70 +1,69 @@
-//! What one run measured.
+//! The results of one run.
 
 use hdrhistogram::Histogram;
 use strandline_core::transaction::Statistics;
 
-/// One run: a scheme on a workload. The fields are those of `bench --json`.
+/// The results of one run of a scheme on a workload. `bench --json` prints these fields.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Row {
-    /// What ran the transactions: a scheme's name in `strandline-lab list`, with `+single-writer` where that mode ran, or of `strandline
-    /// bench` a control.
+    /// The name of what ran the transactions: a scheme as in `strandline-lab list`, with `+single-writer` if it ran in that mode; in `strandline
+    /// bench`, a control.
     pub scheme: String,
     /// The workload's name.
     pub workload: String,
-    /// Threads that ran transactions.
+    /// Number of threads that ran transactions.
     pub threads: u64,
     /// The persistence domain's name.
     pub domain: String,
     /// Transactions per second, of all threads.
     pub tx_per_s: f64,
-    /// Transactions per second of the threads' own processor time: what they reach on cores that they have for
-    /// themselves. Where a helper works beside them, it is the helper's if that is more: then they wait for it.
+    /// Transactions per second of the threads' processor time: the rate on cores of their own. If a helper thread used more processor time than a
+    /// worker, its time counts instead, because the worker waits for it.
     pub tx_per_processor_s: f64,
-    /// Attempts that met a conflict, of all attempts.
+    /// The share of attempts that met a conflict.
     pub abort_ratio: f64,
-    /// Persistence fences per transaction, without bulk persistence.
+    /// Persistence fences per transaction, not counting bulk persistence.
     pub fences_per_tx: f64,
-    /// Cache lines written back per transaction, without bulk persistence.
+    /// Cache lines written back per transaction, not counting bulk persistence.
     pub lines_flushed_per_tx: f64,
     /// Bytes of log records per transaction.
     pub log_bytes_per_tx: f64,
-    /// Transactions per second whose durability (as the domain means it) was acknowledged; 0 for `volatile`
-    /// and `np`, which promise none.
+    /// Transactions per second that were acknowledged as durable in the sense of the domain; 0 for `volatile` and `np`, which promise no durability.
     pub acknowledged_per_s: f64,
-    /// How long the timed part took.
+    /// How long the timed part took, in seconds.
     pub seconds: f64,
     /// Transactions per second of the slowest thread, as a share of the threads' mean.
     pub slowest_thread: f64,
-    /// How long transactions took, in nanoseconds; absent unless each was timed.
+    /// Percentiles of the transactions' times, in nanoseconds; absent unless each transaction was timed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ns: Option<Latency>,
     /// Fences of bulk persistence and log restarts, per transaction.
     pub bulk_fences_per_tx: f64,
     /// Lines written back by bulk persistence and log restarts, per transaction.
     pub bulk_lines_flushed_per_tx: f64,
-    /// Times that a thread persisted in bulk.
+    /// How often a thread persisted in bulk.
     pub bulk_persists: u64,
-    /// Times that a log began anew.
+    /// How often a log restarted.
     pub bulk_log_restarts: u64,
 }
 
-/// Percentiles of the time that a transaction took, the repetitions after conflicts included, in nanoseconds.
+/// Percentiles of the transactions' times, in nanoseconds. A transaction's time includes its repetitions after conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Latency {
     /// The median.
     pub p50: u64,
-    /// 99 of 100 took at most so long.
+    /// 99 of 100 transactions took at most this long.
     pub p99: u64,
-    /// 999 of 1000.
+    /// 999 of 1000 took at most this long.
     pub p99_9: u64,
-    /// 9999 of 10,000.
+    /// 9999 of 10,000 took at most this long.
     pub p99_99: u64,
-    /// The longest.
+    /// The longest time.
     pub max: u64,
 }
 
 impl Latency {
-    /// Of all threads' transactions; `None` of none.
+    /// Returns the percentiles over all threads, or `None` if no transaction was timed.
     fn of<'h>(threads: impl Iterator<Item = &'h Histogram<u64>>) -> Option<Self> {
         let mut all = histogram();
         threads.for_each(|thread| all += thread);
@@ -78,7 +77,7 @@ impl Latency {
     }
 }
 
-/// An empty histogram of nanoseconds, to a tenth of a percent; it takes minutes at most.
+/// Returns an empty histogram of nanoseconds with three significant digits; it holds times of some minutes at most.
 pub(crate) fn histogram() -> Histogram<u64> {
     const LONGEST: u64 = 600_000_000_000;
     let mut histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are in order");
@@ -86,30 +85,30 @@ pub(crate) fn histogram() -> Histogram<u64> {
     histogram
 }
 
-/// What one thread did in the timed part.
+/// The results of one thread's timed part.
 #[derive(Clone, Debug)]
 pub struct ThreadResult {
-    /// What its client had counted before.
+    /// The client's statistics at the beginning.
     pub before: Statistics,
-    /// And after.
+    /// The client's statistics at the end.
     pub after: Statistics,
-    /// How long it took.
+    /// How long the timed part took, in seconds.
     pub seconds: f64,
-    /// Its processor time.
+    /// The processor time that the thread used, in seconds.
     pub processor_seconds: f64,
-    /// How long each transaction took, in nanoseconds, if that was asked for.
+    /// The times of its transactions, in nanoseconds, if each was timed.
     pub latency: Option<Histogram<u64>>,
 }
 
 impl Row {
-    /// The row of a run of these threads.
+    /// Combines the threads' results to the row of a run.
     pub fn new(scheme: &str, workload: &str, domain: &str, durable: bool, threads: &[ThreadResult]) -> Self {
         let sum = |field: fn(&Statistics) -> u64| -> u64 {
             threads.iter().map(|thread| field(&thread.after) - field(&thread.before)).sum()
         };
         let committed = sum(|s| s.commits) + sum(|s| s.read_only);
         let conflicts = sum(|s| s.conflicts);
-        // Threads stop at slightly different times, so rates are added and not counts.
+        // Threads stop at slightly different times, so this adds their rates instead of their counts.
         let of_one = |thread: &ThreadResult, time: f64| {
             let ThreadResult { before, after, .. } = thread;
             let done = after.commits + after.read_only - before.commits - before.read_only;
@@ -150,7 +149,7 @@ impl Row {
         }
     }
 
-    /// A row of a floor, measured beside that of transactions.
+    /// Returns the row of a floor, `floor` operations per second, which was measured beside the run `beside`.
     pub fn floor(name: &str, beside: &Self, floor: f64) -> Self {
         Self {
             scheme: name.into(),
@@ -174,8 +173,7 @@ impl Row {
         }
     }
 
-    /// The run with the median of the transactions per second, whole, so that its figures belong together;
-    /// `None` of no runs.
+    /// Returns the run with the median rate, or `None` if `runs` is empty. Its figures are not mixed with those of other runs.
     pub fn median(mut runs: Vec<Self>) -> Option<Self> {
         runs.sort_by(|a, b| a.tx_per_s.total_cmp(&b.tx_per_s));
         let middle = runs.len().checked_sub(1)? / 2;

@@ -1,4 +1,4 @@
-//! The workloads of `strandline bench`, on the typed collections that applications use.
+//! The workloads of `strandline bench`, which use the typed collections that applications use.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -12,28 +12,28 @@ use strandline_core::{Domain, Result};
 
 use crate::{Aside, Client, NewPool, PoolSetting, Product, Row, Run, measure};
 
-/// Items that are inserted in one transaction when a store is filled: few enough for the smallest log.
+/// Items that one transaction inserts when a store is filled; the smallest log has room for them.
 const BATCH: u64 = 16;
 
-/// What the transactions of a workload are.
+/// The parameters of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Numbers in the vector of `sps`; `hash` and `ordered` use the keys below this.
+    /// Length of the vector of `sps`; `hash` and `ordered` draw their keys below this number.
     pub keys: u64,
-    /// Records of `kv`.
+    /// Number of records of `kv`.
     pub records: u64,
-    /// Items in the queue.
+    /// Number of items in the queue.
     pub items: u64,
-    /// Bytes in a value of `kv`.
+    /// Size of a value of `kv`, in bytes.
     pub value_bytes: u64,
-    /// Operations in a transaction.
+    /// Operations per transaction.
     pub operations: u64,
-    /// Of 100 transactions, so many only read; `None`: as many as the workload says.
+    /// Percentage of transactions that only read; `None` selects the workload's own.
     pub read_percent: Option<u64>,
 }
 
 impl Default for Sizes {
-    /// A million numbers and keys, 200,000 records of 100 bytes, one operation in a transaction.
+    /// Returns a million numbers or keys, 200,000 records of 100 bytes, and one operation per transaction.
     fn default() -> Self {
         Self {
             keys: 1_000_000,
@@ -47,28 +47,28 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Sizes for tests, which are filled in milliseconds.
+    /// Returns sizes for tests: a store of them is filled in milliseconds.
     pub fn small() -> Self {
         Self { keys: 1000, records: 200, items: 100, ..Self::default() }
     }
 }
 
-/// A workload by name.
+/// A workload and its name.
 #[derive(Clone, Copy)]
 pub struct StoreWorkload {
     /// Its name on the command line.
     pub name: &'static str,
     /// What one transaction does.
     pub description: &'static str,
-    /// Whether its values have as many bytes as [`Sizes::value_bytes`] says.
+    /// Whether [`Sizes::value_bytes`] sets the size of its values.
     pub takes_value_bytes: bool,
-    /// Of 100 transactions, so many only read unless [`Sizes::read_percent`] says otherwise.
+    /// Percentage of its transactions that only read, unless [`Sizes::read_percent`] is set.
     pub read_percent: u64,
     fill: fn(&Sizes, &NewPool, StoreControl) -> Result<Box<dyn Product>>,
     heap_bytes: fn(&Sizes) -> u64,
 }
 
-/// All workloads, in the order in which they are shown.
+/// All workloads, in the order in which the command lists them.
 pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
     StoreWorkload {
         name: "sps",
@@ -115,14 +115,14 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
 /// How transactions are isolated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreControl {
-    /// [`strandline::Stm`].
+    /// Optimistic concurrency, [`strandline::Stm`].
     Stm,
-    /// [`strandline::SingleWriter`].
+    /// One writer at a time, [`strandline::SingleWriter`].
     SingleWriter,
 }
 
 impl StoreControl {
-    /// Both.
+    /// Both controls.
     pub const ALL: [Self; 2] = [Self::Stm, Self::SingleWriter];
 
     /// Its name on the command line.
@@ -134,15 +134,15 @@ impl StoreControl {
     }
 }
 
-/// A store that holds a workload's collection, open to be measured; its file goes when this is dropped.
+/// A store that holds a workload's collection, open for a measurement. Dropping it removes its file.
 pub struct PreparedStore {
-    /// `None` only while it is dropped.
+    /// The open store; `None` only during `drop`.
     store: Option<Box<dyn Product>>,
     workload: StoreWorkload,
     control: StoreControl,
     domain: Domain,
     path: PathBuf,
-    /// Whether the memory is really persistent, or only taken to be.
+    /// Whether the pool was opened as if its memory were persistent although it is not.
     pub assumed_persistent: bool,
 }
 
@@ -150,7 +150,7 @@ impl PreparedStore {
     /// Creates a store at `path`, fills it, and opens it again as `setting` says.
     ///
     /// # Errors
-    /// As [`Store::create_new`] and [`Store::open_existing`].
+    /// As for [`Store::create_new`] and [`Store::open_existing`].
     pub fn new(
         path: &Path,
         workload: StoreWorkload,
@@ -170,19 +170,19 @@ impl PreparedStore {
         self.store.as_deref().expect("the store is there until drop")
     }
 
-    /// Runs transactions and counts.
+    /// Runs transactions as `run` says, and returns what was measured.
     ///
     /// # Errors
-    /// A transaction failed.
+    /// Returns an error if a transaction failed.
     pub fn measure(&self, run: &Run) -> Result<Row> {
         let threads = measure(run, Aside::of_store(self.domain), &|_, seed| self.store().client(seed))?;
         Ok(Row::new(self.control.name(), self.workload.name, self.domain.name(), true, &threads))
     }
 
-    /// Checks all that is there, while no transaction runs.
+    /// Checks the whole content. The caller makes sure that no transaction runs.
     ///
     /// # Errors
-    /// Something is damaged.
+    /// Returns an error if something is damaged.
     pub fn check(&self) -> Result<()> {
         self.store().check()
     }
@@ -191,12 +191,12 @@ impl PreparedStore {
 impl Drop for PreparedStore {
     fn drop(&mut self) {
         drop(self.store.take());
-        // The folder goes too, in the end; this frees the memory early.
+        // The file's folder is removed in the end as well, but this frees the memory earlier.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// What an operation draws from.
+/// The sizes and the random numbers from which an operation is drawn.
 struct Draw<'s> {
     sizes: &'s Sizes,
     random: Rng,
@@ -212,21 +212,21 @@ impl Draw<'_> {
     }
 }
 
-/// A root with the collection that a workload works on.
+/// A root that holds the collection of a workload.
 trait Collection: Root + 'static {
-    /// The empty collection.
+    /// Creates the empty collection.
     fn create<'p>(tx: &Tx<'p, impl Control>, sizes: &Sizes) -> Result<Self::At<'p>>;
 
-    /// How many items it begins with.
+    /// Returns the number of items in the filled collection.
     fn items(sizes: &Sizes) -> u64;
 
-    /// Adds an item that it begins with.
+    /// Adds item `item` while the collection is filled.
     fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p, impl Control>, sizes: &Sizes, item: u64) -> Result<()>;
 
-    /// One operation of a transaction that only reads.
+    /// Runs one operation of a transaction that only reads.
     fn read<'p>(root: &Self::At<'p>, tx: &View<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()>;
 
-    /// One operation of another.
+    /// Runs one operation of a transaction that may write.
     fn change<'p>(root: &Self::At<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()>;
 }
 
@@ -268,7 +268,7 @@ struct Ordered<'p> {
     map: OrderedMap<'p, u64, u64>,
 }
 
-/// Random keys, which come and go: half of them are there.
+/// Implements a workload that inserts and removes random keys; about half of the keys are present at any time.
 macro_rules! map_workload {
     ($root:ident, $map:ident) => {
         impl Collection for $root<'static> {
@@ -338,7 +338,7 @@ struct Records<'p> {
     records: OrderedMap<'p, String, Vec<u8>>,
 }
 
-/// A record's key.
+/// Returns the key of record `number`.
 fn key(number: u64) -> String {
     format!("user{number:012}")
 }
@@ -363,7 +363,7 @@ impl Collection for Records<'static> {
     }
 
     fn change<'p>(root: &Records<'p>, tx: &Tx<'p, impl Control>, draw: &mut Draw<'_>) -> Result<()> {
-        // Another value each time: an equal one would not be stored.
+        // The value differs each time, because an equal one would not be stored.
         let value =
             draw.random.u64(..).to_le_bytes().into_iter().cycle().take(draw.sizes.value_bytes as usize);
         root.records.insert(tx, &key(draw.record()), &value.collect()).map(drop)
@@ -430,7 +430,7 @@ impl<R: Collection, C: Control<Memory = Native>> Client for StoreClient<'_, R, C
     fn transaction(&mut self) -> Result<()> {
         let Self { session, sizes, random, read_percent } = self;
         let only_reads = *read_percent > 0 && random.u64(..100) < *read_percent;
-        // A transaction that is run again draws the same numbers again.
+        // The closure draws from a fork, so that it draws the same numbers if the transaction is repeated.
         let drawn = random.fork();
         if only_reads {
             return session.read(|tx, root| {
@@ -444,7 +444,7 @@ impl<R: Collection, C: Control<Memory = Native>> Client for StoreClient<'_, R, C
         })
     }
 
-    /// Nothing is ever deferred here.
+    /// Does nothing: a store's sessions defer no commits.
     fn drain(&mut self) -> Result<()> {
         Ok(())
     }
@@ -461,7 +461,7 @@ mod tests {
     use super::*;
     use crate::Length;
 
-    /// Each runs under each control, waits for one fence a transaction on memory, and leaves nothing damaged.
+    /// Under each control, each workload runs, waits for one fence per transaction on memory, and leaves nothing damaged.
     #[test]
     fn every_workload_runs() {
         let folder = tempfile::tempdir().unwrap();

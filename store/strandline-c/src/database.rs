@@ -1,4 +1,4 @@
-//! Opening, closing, copying and checking a database.
+//! Opens, closes, copies and checks a database.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -14,13 +14,13 @@ pub struct StrandlineDatabase {
     pub(crate) database: Database,
 }
 
-/// What has to be at the path; a call fails otherwise.
+/// What must exist at the path; if it does not, the call fails.
 #[derive(Clone, Copy)]
 enum Expected {
     Either,
     Existing,
     Nothing,
-    /// A database that is only read.
+    /// A database, which is opened for reading only.
     Readable,
 }
 
@@ -142,7 +142,7 @@ pub unsafe extern "C" fn strandline_close(database: *mut StrandlineDatabase) -> 
         // SAFETY: the caller promises an open one.
         let closed = unsafe { &*database }.database.close();
         if !matches!(closed, Err(Error::InUse { .. })) {
-            // SAFETY: it was made of a box, and nobody uses it any more.
+            // SAFETY: it was made from a box, and nobody uses it any more.
             drop(unsafe { Box::from_raw(database) });
         }
         Ok(closed?)

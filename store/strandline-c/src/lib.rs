@@ -26,7 +26,7 @@ pub use usage::*;
 
 use status::{Stop, parameter};
 
-/// Returns what `pointer` refers to; fails if it is null, with a message that names `what` is needed.
+/// Returns the value behind `pointer`. Fails if the pointer is null, with a message that says that `what` is needed.
 ///
 /// # Safety
 /// `pointer` is null, or refers to a value that does not change for `'a`.
@@ -48,7 +48,7 @@ unsafe fn put<T>(place: *mut T, value: T) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The text at `text`.
+/// Returns the string at `text`.
 ///
 /// # Safety
 /// `text` is null, or a string that ends with a zero and does not change for `'a`.
@@ -61,13 +61,13 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Stop> {
     text.to_str().map_err(|_| parameter(format!("{what} has to be UTF-8")))
 }
 
-/// Returns the `length` bytes at `bytes`, at most `most`.
+/// Returns the `length` bytes at `bytes`.
 ///
 /// # Errors
-/// Returns `STRANDLINE_PARAMETER` for more, before anything is read, and for bytes at null.
+/// Returns `STRANDLINE_PARAMETER` if `length` is more than `most`, before anything is read, or if `bytes` is null and `length` is not 0.
 ///
 /// # Safety
-/// `length` is 0 or more than `most`, or `bytes` is null, or refers to that many bytes, which do not change for `'a`.
+/// `length` is 0 or more than `most`, or `bytes` is null or refers to that many bytes, which do not change for `'a`.
 unsafe fn slice<'a>(bytes: *const c_void, length: usize, what: &str, most: u64) -> Result<&'a [u8], Stop> {
     match length {
         0 => Ok(&[]),
@@ -80,20 +80,20 @@ unsafe fn slice<'a>(bytes: *const c_void, length: usize, what: &str, most: u64) 
     }
 }
 
-/// Bytes of a key, at most, if none of them is zero.
+/// The most bytes of a key without zero bytes.
 const MOST_KEY_BYTES: usize = 4094;
 
-/// A key.
+/// Returns the key at `bytes`.
 ///
 /// # Errors
-/// Returns `STRANDLINE_PARAMETER` for a key that is too long: what stores it takes two bytes for each zero byte.
+/// Returns `STRANDLINE_PARAMETER` if the key is too long. Each zero byte counts twice, because it is stored as two bytes.
 ///
 /// # Safety
-/// As [`slice`].
+/// Like [`slice`].
 unsafe fn key<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
     // SAFETY: the caller promises the bytes.
     let key = unsafe { slice(bytes, length, "the key", MOST_KEY_BYTES as u64) }?;
-    // Nearly all keys are so short that their bytes need not be looked at.
+    // Most keys are so short that they fit even if all of their bytes are zero.
     let zeros = if length <= MOST_KEY_BYTES / 2 { 0 } else { key.iter().filter(|&&byte| byte == 0).count() };
     if length + zeros > MOST_KEY_BYTES {
         return Err(parameter(format!(
@@ -103,19 +103,19 @@ unsafe fn key<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop>
     Ok(key)
 }
 
-/// A value, or a part of an object.
+/// Returns the value, or the part of an object, at `bytes`.
 ///
 /// # Safety
-/// As [`slice`].
+/// Like [`slice`].
 unsafe fn value<'a>(bytes: *const c_void, length: usize) -> Result<&'a [u8], Stop> {
     // SAFETY: the caller promises the bytes.
     unsafe { slice(bytes, length, "the value", MOST_VALUE_BYTES) }
 }
 
-/// Bytes of a value, at most.
+/// The most bytes of a value.
 const MOST_VALUE_BYTES: u64 = u32::MAX as u64;
 
-/// Fails if no value has so many bytes.
+/// Fails if `length` is more than a value may have.
 fn check_value_length(length: usize) -> Result<(), Stop> {
     match length as u64 {
         0..=MOST_VALUE_BYTES => Ok(()),
@@ -130,9 +130,9 @@ struct Memory {
 }
 
 impl Memory {
-    /// `bytes` bytes of zeros.
+    /// Allocates `bytes` zeros.
     fn of_zeros(bytes: usize) -> Result<Self, Stop> {
-        // SAFETY: any size can be asked for; one byte at least, so that null means that there is no memory.
+        // SAFETY: `calloc` accepts any size. The size is at least one byte, so that null always means that there is no memory.
         let memory = unsafe { libc::calloc(bytes.max(1), 1) };
         if memory.is_null() {
             return Err(Stop::Error(strandline::Error::io(
@@ -143,7 +143,7 @@ impl Memory {
         Ok(Self { at: memory, bytes })
     }
 
-    /// A copy of `bytes`.
+    /// Allocates a copy of `bytes`.
     fn of(bytes: &[u8]) -> Result<Self, Stop> {
         let mut copy = Self::of_zeros(bytes.len())?;
         copy.as_mut_slice().copy_from_slice(bytes);
@@ -151,11 +151,11 @@ impl Memory {
     }
 
     fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: `at` leads to `bytes` initialised bytes that this value alone owns.
+        // SAFETY: `at` points to `bytes` initialized bytes that only this value owns.
         unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.bytes) }
     }
 
-    /// Hands it to C.
+    /// Hands the memory to C.
     fn into_raw(self) -> *mut c_void {
         std::mem::ManuallyDrop::new(self).at
     }
@@ -163,7 +163,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it is from `calloc`, and nobody has it.
+        // SAFETY: the memory is from `calloc`, and nobody else has it.
         unsafe { libc::free(self.at) }
     }
 }
@@ -176,6 +176,6 @@ impl Drop for Memory {
 /// `memory` comes from such a function and is freed once; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_free(memory: *mut c_void) {
-    // SAFETY: it is from `malloc`, or null.
+    // SAFETY: the memory is from `malloc` or `calloc`, or null.
     unsafe { libc::free(memory) }
 }

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn strandline_map_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_map_close(map: *mut StrandlineMap) {
     if !map.is_null() {
-        // SAFETY: it was made of a box.
+        // SAFETY: it was made from a box.
         drop(unsafe { Box::from_raw(map) });
     }
 }
@@ -193,7 +193,7 @@ pub struct StrandlineIterator {
     lives: Rc<Cell<bool>>,
     /// Whether a read has failed. The iterator reports no end after that.
     has_failed: bool,
-    /// What C looks at.
+    /// The last pair, which C may be reading.
     pair: (Vec<u8>, Vec<u8>),
 }
 
@@ -216,8 +216,8 @@ pub unsafe extern "C" fn strandline_iterate(
     iterator: *mut *mut StrandlineIterator,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises. `'static` is longer than the truth: the iterator is only used while `lives` says that the
-        // transaction runs, and dropping it looks at nothing of the transaction.
+        // SAFETY: as the caller promises. The real lifetime is shorter than `'static`: the iterator is used only while `lives` is set, which means
+        // that the transaction runs, and dropping the iterator does not access the transaction.
         unsafe {
             put(iterator, ptr::null_mut())?;
             let running = running::<'static>(transaction)?;
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn strandline_iterator_next(
     value_length: *mut usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises; nobody else uses it.
+        // SAFETY: as the caller promises; nobody else uses the iterator.
         let it =
             unsafe { iterator.as_mut() }.ok_or_else(|| parameter("an iterator is needed, and not NULL"))?;
         if !it.lives.get() {
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn strandline_iterator_next(
         if it.has_failed {
             return Err(parameter("the iterator has failed before, and where it ends is not known"));
         }
-        // SAFETY: as the caller promises. Before it moves over a pair that could not be told.
+        // SAFETY: as the caller promises. Checks the places before the iterator advances, so that no pair is lost.
         unsafe {
             put(key, ptr::null())?;
             put(key_length, 0)?;
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn strandline_iterator_next(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_iterator_end(iterator: *mut StrandlineIterator) {
     if !iterator.is_null() {
-        // SAFETY: it was made of a box.
+        // SAFETY: it was made from a box.
         drop(unsafe { Box::from_raw(iterator) });
     }
 }

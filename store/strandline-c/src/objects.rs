@@ -1,8 +1,8 @@
-//! Objects: memory by offset, as libpmemobj has it, in pieces that are rows of a table.
+//! Objects: memory by offset, as in libpmemobj, stored in pieces that are rows of a table.
 //!
-//! An offset is an object's number in the upper 32 bits and a place in the object in the lower ones. So an offset means the same after a
-//! copy, a dump and a load, and nothing that C hands over can lead into what is not an object. A row is one piece of an object, by the offset at which
-//! it begins. The first has the object's size in front of its bytes. Of the others there are those that were written.
+//! The upper 32 bits of an offset are the object's number, the lower 32 bits a place in the object. An offset thus remains valid after a copy, or a
+//! dump and a load, and no offset that C passes can refer to anything but an object. Each row is one piece of an object; its key is the offset at
+//! which the piece begins. The first piece begins with the object's size. Other pieces exist only if they were written.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -21,14 +21,14 @@ pub struct StrandlineObjects {
     pieces: Table<u64, Vec<u8>>,
 }
 
-/// Bytes of a piece: a write of a few bytes reads one.
+/// Size of a piece, in bytes. A write of a few bytes first reads its whole piece.
 const PIECE: u64 = 512;
-/// Bytes in front of the first piece: the object's size.
+/// Bytes in front of the first piece, which hold the object's size.
 const HEADER: usize = 8;
-/// The object that others hang from.
+/// The number of the root, the object from which a program reaches all others.
 const ROOT: u64 = 1;
 
-/// Where the object begins that an offset lies in.
+/// Returns the offset at which the object of `offset` begins.
 fn begin(offset: u64) -> u64 {
     offset & !u64::from(u32::MAX)
 }
@@ -51,14 +51,14 @@ impl StrandlineObjects {
         Ok(size.flatten().map(u64::from_le_bytes))
     }
 
-    /// Fails unless an object has these bytes.
+    /// Fails unless the object of `offset` has `length` bytes from there on.
     fn check(&self, tx: &View<'_>, offset: u64, length: u64) -> Result<(), Stop> {
         let object = begin(offset);
         let has_them = |size| (offset - object).checked_add(length).is_some_and(|end| end <= size);
         if self.size(tx, object)?.is_some_and(has_them) { Ok(()) } else { Err(invalid(offset, length)) }
     }
 
-    /// Makes an object of zeros.
+    /// Creates an object of `size` zeros.
     fn create(&self, tx: &Tx<'_>, object: u64, size: u64) -> Result<(), Stop> {
         let mut piece = size.to_le_bytes().to_vec();
         piece.resize(HEADER + size.min(PIECE) as usize, 0);
@@ -66,10 +66,10 @@ impl StrandlineObjects {
         Ok(())
     }
 
-    /// A number that no object has.
+    /// Returns a number that no object has.
     fn vacant(&self, tx: &View<'_>) -> Result<u64, Stop> {
         thread_local! {
-            /// Each thread goes its own way, so that two that allocate are not in each other's.
+            /// Each thread continues from its own random number, so that two threads that allocate do not conflict.
             static NEXT: Cell<u32> = Cell::new(RandomState::new().hash_one(0) as u32);
         }
         for _ in 0..1000 {
@@ -82,7 +82,7 @@ impl StrandlineObjects {
                 NEXT.set(RandomState::new().hash_one(0) as u32);
             }
         }
-        // Only where nearly all of four billion numbers are taken.
+        // This happens only if nearly all of four billion numbers are taken.
         Err(Stop::Error(Error::Full { bytes: 0 }))
     }
 
@@ -93,7 +93,7 @@ impl StrandlineObjects {
         Ok(object)
     }
 
-    /// The root, which is made, or becomes larger, if it is smaller than `size`.
+    /// Returns the root. Creates it, or enlarges it, if it is smaller than `size`.
     fn root(&self, tx: &View<'_>, writer: Result<&Tx<'_>, Stop>, size: u64) -> Result<u64, Stop> {
         check_size(size)?;
         let root = ROOT << 32;
@@ -103,7 +103,7 @@ impl StrandlineObjects {
             None => self.create(writer?, root, size)?,
             Some(before) => {
                 let tx = writer?;
-                // The first and what was the last piece are as long as they can be now.
+                // The first piece, and the one that was last, can now have their full length.
                 for at in [root, root + (before - 1) / PIECE * PIECE] {
                     if let Some(mut piece) = self.pieces.get(tx, &at)? {
                         let header = if at == root { HEADER } else { 0 };
@@ -119,8 +119,8 @@ impl StrandlineObjects {
         Ok(root)
     }
 
-    /// Shows, for each piece of a range: where it begins, where its bytes begin in its row, the part of them that is meant, and where that
-    /// is in the range.
+    /// Yields the pieces of a range: the offset at which each begins, the place of its bytes in its row, the range of these bytes, and their place in
+    /// the whole range.
     fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>, usize)> {
         let end = offset + length;
         let mut at = offset;
@@ -186,7 +186,7 @@ impl StrandlineObjects {
         Ok(())
     }
 
-    /// The first object behind the one that `after` lies in.
+    /// Returns the first object after the one that `after` is in.
     fn next(&self, tx: &View<'_>, after: u64) -> Result<Option<u64>, Stop> {
         let Some(from) = begin(after).checked_add(1 << 32) else { return Ok(None) };
         let next = self.pieces.range(tx, from..)?.next();
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn strandline_objects_open(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_objects_close(objects: *mut StrandlineObjects) {
     if !objects.is_null() {
-        // SAFETY: it was made of a box.
+        // SAFETY: it was made from a box.
         drop(unsafe { Box::from_raw(objects) });
     }
 }
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn strandline_allocate(
         // SAFETY: as the caller promises.
         unsafe {
             let tx = running(transaction)?.writer()?;
-            // Before there is an object that nobody could name.
+            // Checks the place for the offset first, or an object could be created that nobody can name.
             put(offset, 0)?;
             put(offset, reference(objects, "objects")?.allocate(tx, size)?)
         }
@@ -297,10 +297,10 @@ pub unsafe extern "C" fn strandline_load(
     length: usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises. What C has not initialised yet becomes zeros first.
+        // SAFETY: as the caller promises. Memory that C has not initialized is zeroed first.
         unsafe {
             let (running, objects) = (running(transaction)?, reference(objects, "objects")?);
-            // Before anything is written where C may have less room than it says.
+            // Checks the length before it writes to `into`, which may be smaller than C says.
             objects.check(running.view, offset, length as u64)?;
             if length == 0 {
                 return Ok(());
@@ -427,7 +427,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// An object and a root that grows, beside vectors of bytes.
+        /// Compares an object and a growing root with vectors of bytes.
         #[test]
         fn objects_hold_what_was_written(
             size in 1u64..3000,
@@ -453,7 +453,7 @@ mod tests {
                 assert!(objects.free(tx, object).is_ok() && objects.free(tx, object).is_err());
                 assert_eq!(contents(objects, tx, object), None);
                 assert_eq!(objects.next(tx, ROOT << 32).ok(), Some(None));
-                // Nothing of it is left.
+                // Freeing must remove all pieces.
                 let left = objects.pieces.range(tx, object..).unwrap().count();
                 assert_eq!(left, 0);
             });
@@ -465,7 +465,7 @@ mod tests {
         with_objects(|objects, tx| {
             assert!(objects.allocate(tx, 0).is_err() && objects.allocate(tx, 1 << 32).is_err());
             let largest = objects.allocate(tx, u64::from(u32::MAX)).ok().unwrap();
-            // Only what was written takes room.
+            // A large object takes room only for what was written.
             assert!(objects.write(tx, largest + u64::from(u32::MAX) - 3, b"end").is_ok());
             assert!(objects.write(tx, largest + u64::from(u32::MAX) - 2, b"end").is_err());
             let mut end = [0; 5];

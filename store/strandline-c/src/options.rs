@@ -1,4 +1,4 @@
-//! How a database is opened.
+//! The options for opening a database.
 
 use std::ffi::c_char;
 use std::ptr;
@@ -30,12 +30,12 @@ pub struct StrandlineOptions {
     pub map_ahead: u32,
     /// Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
     pub assume_persistent: u32,
-    /// The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time, and
-    /// in one of less than 64 MB one for each 4 MB.
+    /// The greatest size that a new database can reach, in bytes, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time;
+    /// in a database of less than 64 MB, one for each 4 MB.
     pub size: u64,
-    /// Bytes that the file of a new database has on the disk at once; 0: what it needs.
+    /// Bytes to allocate on the disk for a new database immediately; 0: what it needs.
     pub initial_size: u64,
-    /// Bytes of address space to reserve, a multiple of 4096; 0: as many as the database can come to have.
+    /// Bytes of address space to reserve, a multiple of 4096; 0: enough for the database's greatest size.
     pub address_space: u64,
     /// `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
     pub log_bytes: u64,

@@ -1,4 +1,4 @@
-//! How calls end: codes, and a message for each thread.
+//! How calls end: codes, and one message per thread.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
@@ -184,11 +184,11 @@ codes! {
     InUse, STRANDLINE_IN_USE, c"snapshots of the database exist: end them first";
 }
 
-/// Why a call did not do what it should.
+/// The reason why a call failed.
 pub(crate) enum Stop {
     Error(Error),
     Status(StrandlineStatus, String),
-    /// A code that a function of the program returned, and what that ended.
+    /// The code that a function of the program returned, and what that has ended.
     Code(c_int, &'static str),
 }
 
@@ -198,35 +198,35 @@ impl From<Error> for Stop {
     }
 }
 
-/// A bad argument.
+/// Returns the failure of a bad argument.
 pub(crate) fn parameter(what: impl Into<String>) -> Stop {
     Stop::Error(Error::Parameter(what.into()))
 }
 
-/// There is no such key.
+/// Returns the failure that something is not found; `what` names it.
 pub(crate) fn not_found(what: &str) -> Stop {
     Stop::Status(STRANDLINE_NOT_FOUND, what.into())
 }
 
-/// Bytes of a message, with the zero at its end.
+/// Bytes of a message, including the zero at its end.
 const MESSAGE_BYTES: usize = 4096;
 
 thread_local! {
-    /// The message of this thread's last call. It never moves, so that C may read it at any time. It has no destructor, so that calls in other
-    /// destructors of the thread have it, too.
+    /// The message of this thread's last call. Its address never changes, so that C may read it at any time. It has no destructor, so that calls from
+    /// other destructors of the thread can use it.
     static MESSAGE: [Cell<u8>; MESSAGE_BYTES] = const { [const { Cell::new(0) }; MESSAGE_BYTES] };
-    /// Bodies of transactions that run in this thread, one in another.
+    /// The number of transaction bodies that run in this thread, nested in each other.
     static BODIES: Cell<u32> = const { Cell::new(0) };
     /// Whether an operation has panicked since the last body began.
     static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread runs the body of a transaction.
+/// Returns whether this thread runs the body of a transaction.
 pub(crate) fn in_body() -> bool {
     BODIES.get() > 0
 }
 
-/// Runs the body of a transaction. One in which an operation has panicked does not end well, whatever it makes of that.
+/// Runs the body of a transaction. If an operation in it has panicked, the transaction fails, whatever the body returns.
 pub(crate) fn run_body(body: impl FnOnce() -> c_int) -> Result<(), Stop> {
     PANICKED.set(false);
     BODIES.set(BODIES.get() + 1);
@@ -241,7 +241,7 @@ pub(crate) fn run_body(body: impl FnOnce() -> c_int) -> Result<(), Stop> {
 
 const INTERNAL: &str = "an internal error; please report it";
 
-/// Keeps the message for `strandline_message`, as much of it as there is room for; an empty one takes it away.
+/// Keeps the message for `strandline_message`, cut to the room that there is. An empty message removes the last one.
 fn remember(message: &str) {
     MESSAGE.with(|place| {
         let mut kept = message.len().min(MESSAGE_BYTES - 1);
@@ -257,14 +257,14 @@ fn has_message() -> bool {
     MESSAGE.with(|message| message[0].get() != 0)
 }
 
-/// Runs a call of the library: what C is told of how it ended. A panic must not run into C.
+/// Runs a call of the library, and returns its code to C. A panic must not cross into C.
 pub(crate) fn answer(call: impl FnOnce() -> Result<(), Stop>) -> c_int {
     let (status, message) = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => (STRANDLINE_OK, String::new()),
         Ok(Err(Stop::Error(error))) => (status_of(error.kind()), format!("{error:#}")),
         Ok(Err(Stop::Status(status, message))) => (status, message),
         Ok(Err(Stop::Code(code, what))) => {
-            // If the function has handed on the code of a call, the message of that call is still there.
+            // If the program's function returns the code of a failed call, the message of that call is kept.
             if code > 0 || !has_message() {
                 remember(&format!("{what}, with {code}"));
             }
@@ -319,7 +319,7 @@ mod tests {
         let cause = std::io::Error::other("the tape is torn");
         let code = answer(|| Err(Error::io("read a film", cause).into()));
         assert_eq!(code, STRANDLINE_IO as c_int);
-        // SAFETY: the message is this thread's, and no call comes before it is compared.
+        // SAFETY: the message is this thread's, and it is compared before the next call.
         let message = unsafe { CStr::from_ptr(strandline_message()) };
         assert_eq!(message, c"cannot read a film: the tape is torn");
     }

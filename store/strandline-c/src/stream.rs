@@ -18,17 +18,18 @@ use crate::{put, reference};
 pub type StrandlineSource =
     Option<unsafe extern "C" fn(argument: *mut c_void, into: *mut c_void, length: usize) -> c_int>;
 
-/// Bytes from C.
+/// A C function that provides the bytes of a value.
 struct Source<'a> {
     source: unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int,
     argument: *mut c_void,
-    /// The code that it returned instead of bytes.
+    /// The code that the function returned instead of providing bytes.
     refused: &'a Cell<c_int>,
 }
 
 impl Read for Source<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // SAFETY: the caller of `strandline_put_from` promises that `source` may be called with `argument`; `into` has room for its length.
+        // SAFETY: the caller of `strandline_put_from` promises that `source` may be called with `argument`, and `into` has room for the length that
+        // is passed.
         let code = unsafe { (self.source)(self.argument, into.as_mut_ptr().cast(), into.len()) };
         self.refused.set(code);
         if code == 0 { Ok(into.len()) } else { Err(io::Error::other("the program gave no bytes")) }
@@ -79,11 +80,11 @@ pub unsafe extern "C" fn strandline_put_from(
 pub type StrandlineSink =
     Option<unsafe extern "C" fn(argument: *mut c_void, piece: *const c_void, length: usize) -> c_int>;
 
-/// Hands pieces to C.
+/// A C function that receives the pieces of a value.
 struct Sink<'a> {
     sink: unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> c_int,
     argument: *mut c_void,
-    /// The code with which it stopped.
+    /// The code with which the function stopped.
     refused: &'a Cell<c_int>,
     running: &'a Running<'a, 'a>,
 }
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn strandline_get_to(
         let refused = Cell::new(0);
         let mut to = Sink { sink, argument, refused: &refused, running };
         let done = if reader.is_empty() {
-            // An empty value is a piece, too. The transaction cannot be used in the sink here either.
+            // An empty value is a piece, too. The call goes through `read_with`, so that the sink cannot use the transaction here either.
             map.table.read_with(running.view, key, |empty| to.write(empty).map(drop)).map(drop)
         } else {
             reader.write_to(to).map(drop)
@@ -171,8 +172,8 @@ pub unsafe extern "C" fn strandline_reader_begin(
     length: *mut usize,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller promises. `'static` is longer than the truth: the reader is only used while `lives` says that the
-        // transaction runs, and dropping it looks at nothing of the transaction.
+        // SAFETY: as the caller promises. The real lifetime is shorter than `'static`: the reader is used only while `lives` is set, which means that
+        // the transaction runs, and dropping the reader does not access the transaction.
         unsafe {
             put(reader, ptr::null_mut())?;
             put(length, 0)?;
@@ -218,7 +219,7 @@ pub unsafe extern "C" fn strandline_reader_read(
         if into.is_null() {
             return Err(parameter("a place for the bytes is needed, and not NULL"));
         }
-        // SAFETY: as the caller promises, and bytes of any contents are bytes.
+        // SAFETY: as the caller promises; bytes of any content are valid.
         let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), length) };
         Ok(it.reader.read_at(offset as u64, into)?)
     })
@@ -233,7 +234,7 @@ pub unsafe extern "C" fn strandline_reader_read(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_reader_end(reader: *mut StrandlineReader) {
     if !reader.is_null() {
-        // SAFETY: it was made of a box.
+        // SAFETY: it was made from a box.
         drop(unsafe { Box::from_raw(reader) });
     }
 }

@@ -10,7 +10,7 @@ use crate::database::StrandlineDatabase;
 use crate::status::{Stop, answer, parameter, run_body};
 use crate::{put, reference};
 
-/// What the header says of threads.
+/// Asserts at compile time what the header promises about threads.
 const _: fn() = || {
     fn one_at_a_time<T: Send>() {}
     fn any_number<T: Send + Sync>() {}
@@ -23,14 +23,14 @@ pub struct StrandlineTransaction {
     _opaque: [u8; 0],
 }
 
-/// What a `StrandlineTransaction` really is.
+/// The value behind a `StrandlineTransaction`.
 pub(crate) struct Running<'a, 'p> {
     pub view: &'a View<'p>,
-    /// None where it only reads.
+    /// `None` if the transaction only reads.
     tx: Option<&'a Tx<'p>>,
-    /// Becomes false when it ends, for iterators and readers that are used too long.
+    /// Set to false when the transaction ends, so that iterators and readers can refuse to be used longer.
     pub lives: Rc<Cell<bool>>,
-    /// Whether a sink is called with a piece of a value, so that the transaction must not end.
+    /// Whether a sink is being called with a piece of a value; the transaction must not end then.
     pub is_lending: Cell<bool>,
 }
 
@@ -50,15 +50,15 @@ impl Drop for Running<'_, '_> {
     }
 }
 
-/// The transaction behind C's pointer.
+/// Returns the transaction behind C's pointer.
 ///
 /// # Safety
-/// `transaction` is null, or was given to a body that runs, or by a snapshot that has not ended; on the same thread, and for `'a`.
+/// `transaction` is null; or it was passed to a body that still runs, or comes from a snapshot that has not ended, on the same thread and for `'a`.
 pub(crate) unsafe fn running<'a>(
     transaction: *const StrandlineTransaction,
 ) -> Result<&'a Running<'a, 'a>, Stop> {
-    // SAFETY: the caller promises that it is a `Running` that lives. Its own lifetimes are longer than `'a`; nothing that is
-    // branded with them leaves the call, but for iterators and readers, which ask whether it still lives.
+    // SAFETY: the caller promises that the pointer refers to a living `Running`, whose own lifetimes are longer than `'a`. Of what has these
+    // lifetimes, only iterators and readers leave the call, and they check whether the transaction still lives.
     unsafe { reference(transaction.cast(), "a transaction") }
 }
 
@@ -76,7 +76,7 @@ pub type StrandlineBody =
 unsafe fn call(body: StrandlineBody, argument: *mut c_void, running: &Running<'_, '_>) -> Result<(), Stop> {
     let body = body.ok_or_else(|| parameter("a body is needed, and not NULL"))?;
     let transaction = std::ptr::from_ref(running).cast::<StrandlineTransaction>().cast_mut();
-    // SAFETY: the caller promises that `body` may be called, and it is told to keep the transaction no longer.
+    // SAFETY: the caller promises that `body` may be called. Its documentation forbids it to keep the transaction longer.
     run_body(|| unsafe { body(transaction, argument) })
 }
 
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn strandline_ticket_is_durable(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn strandline_ticket_free(ticket: *mut StrandlineTicket) {
     if !ticket.is_null() {
-        // SAFETY: it was made of a box.
+        // SAFETY: it was made from a box.
         drop(unsafe { Box::from_raw(ticket) });
     }
 }
@@ -209,13 +209,13 @@ pub unsafe extern "C" fn strandline_read(
 
 /// A database as it was at one moment. One thread at a time may use it.
 pub struct StrandlineSnapshot {
-    // In this order they are dropped: each borrows from the next.
+    // Fields are dropped in this order: each one borrows from the next.
     running: Box<Running<'static, 'static>>,
     view: *mut SnapshotView<'static>,
     snapshot: *mut DatabaseSnapshot,
 }
 
-/// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it, and it never runs again. The
+/// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it, and its reads never have to be repeated. The
 /// database cannot be closed before the snapshot has ended.
 ///
 /// Threads: any, at the same time as others use the database. The snapshot may move to another thread between calls.
@@ -234,8 +234,8 @@ pub unsafe extern "C" fn strandline_snapshot_begin(
             reference(database, "a database")?
         };
         let begun = Box::into_raw(Box::new(open.database.snapshot()?));
-        // SAFETY: each is on the heap and stays there, borrowed by the one after it alone, until `strandline_snapshot_end` takes them down
-        // in the opposite order.
+        // SAFETY: each value stays at its place on the heap, borrowed only by the next one, until `strandline_snapshot_end` drops them in the
+        // opposite order.
         let view = unsafe { Box::into_raw(Box::new((*begun).read())) };
         // SAFETY: as above.
         let running = Box::new(Running::new(unsafe { &*view }, None));
@@ -278,7 +278,7 @@ pub unsafe extern "C" fn strandline_snapshot_end(snapshot: *mut StrandlineSnapsh
         if begun.running.is_lending.get() {
             return Err(parameter("a sink cannot end the snapshot that its value is read from"));
         }
-        // SAFETY: all three were made of boxes, and go in the opposite order.
+        // SAFETY: all three were made from boxes, and are dropped in the opposite order.
         unsafe {
             let StrandlineSnapshot { running, view, snapshot } = *Box::from_raw(snapshot);
             drop(running);

@@ -42,7 +42,7 @@ enum What {
     TortureChild(torture::ChildArguments),
 }
 
-/// Does what these arguments say, of which the first is the program's name.
+/// Runs the command with these arguments. The first one is the program's name.
 pub fn run_with(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     match completion::answer(&arguments, NAME, Command::command) {

@@ -1,4 +1,4 @@
-//! `strandline pool`: creates pools and looks at them.
+//! `strandline pool`: creates, inspects, checks and copies pools.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, IsTerminal, Write};
@@ -64,7 +64,7 @@ enum What {
     Compact(Compact),
 }
 
-// How a pool is opened. A doc comment would become that of each command that takes this.
+// The flags for opening a pool. This is no doc comment, because clap would show one in the help of each command that takes these flags.
 #[derive(clap::Args, Clone, Copy, Debug)]
 struct Opening {
     /// Bytes of memory for copies of pages and old versions, 4M to 128T [default: half of the memory of the machine or
@@ -83,7 +83,7 @@ impl Opening {
     }
 }
 
-/// The most bytes of a pool or of its memory: a process can map no more.
+/// The most bytes of a pool or of its memory; a process cannot map more.
 const MOST_BYTES: u64 = 1 << 47;
 
 /// Create an empty pool in a new file, which grows as more is stored in it.
@@ -320,10 +320,10 @@ struct Compact {
     json: bool,
 }
 
-/// Runs it; `schemes`: those whose pools it can open.
+/// Runs the subcommand. `schemes` are those whose pools it can open.
 ///
 /// # Errors
-/// The pool cannot be created or read.
+/// Returns an error if the pool cannot be created or read.
 pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> {
     match &arguments.what {
         What::Check(arguments) => return arguments.run(schemes),
@@ -373,7 +373,7 @@ pub fn run(arguments: &Arguments, schemes: Schemes) -> Result<Outcome, Failure> 
     Ok(Outcome::Success)
 }
 
-/// Prints `object` with the number of its form, or the text.
+/// Prints `object` with the format's version, or `text`.
 fn print(json: bool, mut object: serde_json::Value, text: impl FnOnce() -> String) {
     if json {
         object["schema"] = SCHEMA.into();
@@ -383,7 +383,7 @@ fn print(json: bool, mut object: serde_json::Value, text: impl FnOnce() -> Strin
     }
 }
 
-/// The bytes of a file, or 0 if it cannot be looked at: the work on it reports that.
+/// Returns the size of a file, or 0 if it cannot be read; the caller's work on the file then reports the error.
 fn size_of(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |found| found.len())
 }
@@ -415,7 +415,7 @@ impl Create {
     }
 }
 
-/// Checks a pool's files. Without checksums it reads little of them.
+/// Checks a pool's files. Without checksums, this reads only a small part of them.
 fn look(path: &Path, schemes: Schemes) -> Result<CheckReport, Failure> {
     let bytes = if checksums_path(path).exists() { size_of(path) } else { 0 };
     Ok(progress::of_reads(bytes).during(|| check(path, schemes))?)
@@ -439,7 +439,7 @@ impl Dump {
         let mut out = BufWriter::new(std::io::stdout().lock());
         let mut options = options_of(&self.path, self.opening, schemes)?;
         options.sync.cut_damaged_log = self.cut_log;
-        // A terminal that shows the rows shows no bar among them.
+        // If the rows go to the terminal, a progress bar would be drawn among them.
         let bar = if std::io::stdout().is_terminal() { ProgressBar::hidden() } else { bar(0, "rows") };
         let dumped = match &self.table {
             Some(table) => database(&self.path, &options)
@@ -542,7 +542,7 @@ impl Restore {
 
 impl Compact {
     fn run(&self, schemes: Schemes) -> Result<(), Failure> {
-        // Opening and closing the pool changes what it takes, too.
+        // Opening and closing the pool changes its size on disk too, so the size is measured before and after.
         let disk_bytes = || inspect_files(&self.path, schemes).map(|info| info.space.disk_bytes);
         let disk_bytes_before = disk_bytes()?;
         let pool = open(&self.path, self.opening, schemes)?;
@@ -556,7 +556,7 @@ impl Compact {
         let after = pool.usage()?;
         pool.close()?;
         compare_usage(&before, &after)?;
-        // It grows again where that is of use.
+        // The new log has the initial size. It grows again if that is useful.
         let new_log = SyncParameters::default().initial_ring_blocks;
         match inspect(&self.path, schemes)?.log {
             LogFile::Own { ring_blocks } if ring_blocks > new_log => resize_log(&self.path, new_log)?,
@@ -570,8 +570,8 @@ impl Compact {
     }
 }
 
-/// Makes a database at `to`, where there must be none. `make` makes and closes it in a temporary folder beside `to`, from which it is moved
-/// when it is complete. Its log stays behind, without which a pool that was closed opens.
+/// Makes a database at `to`, which must not exist. `make` creates and closes the database in a temporary folder beside `to`, and this function then
+/// moves it to `to`. Its log is not moved: a cleanly closed pool opens without one.
 fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
     let exists = || Failure::Usage(format!("there is something at {} already", to.display()));
     check_name(to)?;
@@ -580,13 +580,13 @@ fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Res
     }
     let beside = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("make a temporary folder in {}", beside.display());
-    // As much of the name as a name has room for.
+    // The folder's name has room for only a part of the database's name.
     let name: String = to.file_name().unwrap_or_default().to_string_lossy().chars().take(50).collect();
     let prefix = format!(".strandline-{name}-");
     remove_abandoned_folders(beside, &prefix);
     let folder =
         tempfile::Builder::new().prefix(&prefix).tempdir_in(beside).map_err(Failure::io(cannot()))?;
-    // While it is locked it is in use.
+    // The lock tells other processes that the folder is in use.
     let lock = File::open(folder.path()).map_err(Failure::io(cannot()))?;
     lock.try_lock().map_err(|error| Failure::io(cannot())(error.into()))?;
     let partial = folder.path().join("partial");
@@ -594,7 +594,7 @@ fn make_new<T>(to: &Path, make: impl FnOnce(&Path) -> Result<T, Failure>) -> Res
     if rename_new(&partial, to)? { Ok(made) } else { Err(exists()) }
 }
 
-/// Removes the temporary folders in which killed processes were making a database of this name.
+/// Removes the temporary folders that killed processes left when they made a database of this name.
 fn remove_abandoned_folders(beside: &Path, prefix: &str) {
     let Ok(entries) = std::fs::read_dir(beside) else { return };
     for entry in entries.flatten() {
@@ -607,7 +607,7 @@ fn remove_abandoned_folders(beside: &Path, prefix: &str) {
     }
 }
 
-/// How a database is opened to be written: as a new one, if there is none.
+/// Returns the options that open a database for writing, or create it if it does not exist.
 fn options_of(path: &Path, opening: Opening, schemes: Schemes) -> Result<Options, Failure> {
     if !path.exists() {
         return Ok(opening.options());
@@ -615,7 +615,8 @@ fn options_of(path: &Path, opening: Opening, schemes: Schemes) -> Result<Options
     Ok(options_under(Domain::Sync, inspect_files(path, schemes)?, opening))
 }
 
-/// How this pool is opened: under the domain that wrote it, or under `unused` if it was closed cleanly, which any domain opens.
+/// Returns the options that open this pool: under the domain that wrote it, or under `unused` if it was closed cleanly, since any domain can then
+/// open it.
 fn options_under(unused: Domain, info: PoolInfo, opening: Opening) -> Options {
     let used = info.in_use.and_then(|name| DomainName::from_str(name, false).ok());
     let domain = used.map_or(unused, |name| name.domain(0));
@@ -624,13 +625,13 @@ fn options_under(unused: Domain, info: PoolInfo, opening: Opening) -> Options {
 
 /// Opens a pool under the domain that wrote it.
 fn open(path: &Path, opening: Opening, schemes: Schemes) -> Result<Pool<Concurrency>, Failure> {
-    // `Process` makes no log file beside it, but does not keep checksums.
+    // Under `Process`, no log file is created beside the pool, but checksums are not kept up to date.
     let unused = if checksums_path(path).exists() { Domain::Sync } else { Domain::Process };
     let options = options_under(unused, inspect(path, schemes)?, opening);
     Ok(Setup { control: Concurrency::Stm, schemes }.open(path, &options)?)
 }
 
-/// Repairs a pool; `None` if something would be lost.
+/// Repairs a pool. Returns `None` if a repair would lose something.
 fn repaired(arguments: &Check, schemes: Schemes) -> Result<Option<RepairReport>, Failure> {
     let repair = if arguments.cut_log { repair_and_cut_log } else { repair };
     match repair(&arguments.path, schemes) {

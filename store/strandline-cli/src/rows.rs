@@ -1,7 +1,7 @@
-//! What is in a pool as JSON, a line each; the rows of a database's tables also back.
+//! Prints a pool's content as lines of JSON, and loads the rows of a database's tables from them.
 //!
-//! A table is a line that describes it, and then a line for each of its rows. So is a collection that hangs from a root of another type.
-//! A value at an address is a line.
+//! A table is one line that describes it, followed by a line for each row. A collection that a root of another type refers to has the same form. A
+//! value that a pointer refers to is one line.
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -17,18 +17,18 @@ use strandline_core::file::Options;
 
 use strandline_command::Failure;
 
-/// So many rows are copied at a time.
+/// Number of rows that are copied at a time.
 const ROWS: usize = 10_000;
 
-/// Writes what hangs from the pool's root: of a database its tables, else first what the root is. What is damaged is left out, and
-/// returned.
+/// Writes all that the pool's root refers to: the tables if the pool is a database, otherwise first a description of the root. Leaves out what is
+/// damaged, and returns descriptions of it.
 ///
 /// # Errors
-/// Something is of types that only its program can read; output fails.
+/// Returns an error if a value's type is one that only its program can read, or if the output fails.
 pub fn dump(store: &DynamicStore, out: &mut impl Write, bar: &ProgressBar) -> Result<Vec<String>, Failure> {
     let Schema { root, types, .. } = store.schema()?;
     let mut lines = Output { out, failed: None };
-    // The catalogue's own words say nothing.
+    // The root of a database is the catalogue, whose own words mean nothing to the user.
     let is_database = root == Tables::NAME;
     let mut hidden = None;
     if !is_database {
@@ -69,7 +69,7 @@ pub fn dump(store: &DynamicStore, out: &mut impl Write, bar: &ProgressBar) -> Re
     done.map_err(|error| lines.failure(error))
 }
 
-/// Begins the bar of a table with so many rows.
+/// Starts the progress bar of a table with this number of rows.
 fn begin(bar: &ProgressBar, table: &TableDescription, rows: u64) {
     bar.set_length(rows);
     bar.set_message(format!("of {} `{}`", table.kind, table.name));
@@ -79,7 +79,7 @@ fn begin(bar: &ProgressBar, table: &TableDescription, rows: u64) {
 /// Writes the table of this name.
 ///
 /// # Errors
-/// There is no such table; a row is damaged; output fails.
+/// Returns an error if there is no such table, if a row is damaged, or if output fails.
 pub fn dump_table(
     db: &Database<SingleWriter>,
     name: &str,
@@ -105,7 +105,7 @@ pub fn dump_table(
     done.map(drop).map_err(|error| lines.failure(error))
 }
 
-/// Where lines go, and why they no longer do.
+/// The writer of the lines, and the error that it has reported.
 struct Output<'w, W> {
     out: &'w mut W,
     failed: Option<std::io::Error>,
@@ -119,24 +119,24 @@ impl<W: Write> Output<'_, W> {
         })
     }
 
-    /// Why it ended with `error`.
+    /// Returns the failure behind `error`.
     fn failure(&mut self, error: strandline::Error) -> Failure {
         self.failed.take().map_or_else(|| error.into(), Failure::output)
     }
 }
 
-/// The tables' names, for a message.
+/// Lists the tables' names for an error message.
 pub fn names(tables: &[TableDescription]) -> String {
     let names: Vec<_> = tables.iter().map(|table| format!("`{}`", table.name)).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// Reads what [`dump`] has written into the database at `path`, which is made if it is not there. Returns the numbers of tables and of
+/// Loads lines that [`dump`] has written into the database at `path`, which is created if it does not exist. Returns the numbers of tables and of
 /// rows.
 ///
 /// # Errors
-/// A line is no row of its table; a table has fewer rows or more than its first line says; a table is there with other types; input fails.
-/// Rows before it have been stored then.
+/// Returns an error if a line is not a row of its table, if the number of a table's rows is not the one in its first line, if a table exists with
+/// other types, or if the input fails. The rows before the error are then stored.
 pub fn load(
     path: &Path,
     options: &Options,
@@ -164,7 +164,7 @@ pub fn load(
             }
             error => error.into(),
         })?;
-        // Files of earlier versions do not say.
+        // Files that earlier versions wrote do not contain the number of rows.
         if let Some(there) = line.get("rows").and_then(Value::as_u64)
             && there != loaded.rows
         {
@@ -187,10 +187,10 @@ pub fn load(
     }
 }
 
-/// Copies the tables of a database to another one, to which nothing else writes. Returns the numbers of tables and of rows.
+/// Copies the tables of a database to another one. The caller makes sure that nothing else writes to that. Returns the numbers of tables and of rows.
 ///
 /// # Errors
-/// A row is damaged; other rows have arrived than were there; the other database fails.
+/// Returns an error if a row is damaged, if the copy does not have the rows of the original, or if the other database fails.
 pub fn copy(
     db: &Database<SingleWriter>,
     to: &Database<SingleWriter>,
@@ -221,7 +221,7 @@ pub fn copy(
     Ok((tables, rows))
 }
 
-/// A table that rows are stored in, and how many it had before. The process has the pool for itself, so that nothing else changes them.
+/// A table into which rows are loaded, and the number of rows that it had before. Nothing else changes it, since this process has locked the pool.
 struct Target<'d> {
     db: &'d Database<SingleWriter>,
     name: String,
@@ -233,7 +233,7 @@ impl<'d> Target<'d> {
         Ok(Self { db, name: table.name.clone(), before: db.count(&table.name)? })
     }
 
-    /// Compares the rows that the table has gained with those that were stored.
+    /// Compares the number of rows that the table has gained with the number that was loaded.
     fn compare(&self, loaded: Loaded) -> Result<(), Failure> {
         let there = self.before + loaded.rows - loaded.replaced;
         let what = || format!("rows of the table `{}` after it", self.name);
@@ -241,7 +241,7 @@ impl<'d> Target<'d> {
     }
 }
 
-/// Lines of JSON, of which one may have been looked at.
+/// Lines of JSON, of which the next one can be peeked at.
 struct Lines<B: BufRead> {
     lines: std::io::Lines<B>,
     number: u64,
@@ -275,7 +275,7 @@ impl<B: BufRead> Lines<B> {
         }
     }
 
-    /// The next row; `None` where another table begins.
+    /// Returns the next row, or `None` if another table begins.
     fn take_row(&mut self, is_queue: bool) -> Option<(Dynamic, Dynamic)> {
         let line = self.take_line()?;
         if line.get("table").is_some() {
@@ -294,7 +294,7 @@ impl<B: BufRead> Lines<B> {
     }
 }
 
-/// Whether it is one of those that catalogues are made of, which nobody needs to know.
+/// Returns whether a type is one of the library's own, of which catalogues consist and which users need not know.
 pub fn is_of_the_library(of: &TypeDescription) -> bool {
     of.name.starts_with("strandline::")
 }

@@ -1,4 +1,4 @@
-//! What several subcommands take: domains, instructions, sizes, times.
+//! Arguments that several subcommands take: domains, instructions, sizes, times.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -24,7 +24,7 @@ pub enum DomainName {
 }
 
 impl DomainName {
-    /// The domain; `write_latency_ns` is for `emulated` alone.
+    /// Returns the domain. Only `emulated` uses `write_latency_ns`.
     pub fn domain(self, write_latency_ns: u64) -> Domain {
         match self {
             Self::Flush => Domain::Flush,
@@ -36,17 +36,17 @@ impl DomainName {
     }
 }
 
-/// A control by name.
+/// A concurrency control by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ControlName {
-    /// Transactions run concurrently, and again after a conflict.
+    /// Transactions run concurrently, and are repeated after conflicts.
     Stm,
     /// One transaction writes at a time.
     SingleWriter,
 }
 
 impl ControlName {
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stm => "stm",
@@ -76,7 +76,7 @@ impl From<InstructionName> for WriteBackInstruction {
     }
 }
 
-/// A parser of whole numbers in `range`, whose message says the range.
+/// Returns a parser of whole numbers in `range`; its error message names the range.
 pub fn number<T>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
@@ -89,7 +89,7 @@ where
     }
 }
 
-/// A parser of numbers of bytes in `range` that are multiples of `unit`, with a suffix K, M, G or T (powers of 1024) or without.
+/// Returns a parser of sizes in bytes. A size may have the suffix K, M, G or T (powers of 1024). It must be in `range` and a multiple of `unit`.
 pub fn size(
     range: RangeInclusive<u64>,
     unit: u64,
@@ -107,7 +107,7 @@ pub fn size(
     }
 }
 
-/// The number of bytes that `text` is, which may end in K, M, G or T and then B.
+/// Parses a number of bytes. The text may end in K, M, G or T, each with or without a B.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.trim_end_matches(['B', 'b']).char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
@@ -119,31 +119,31 @@ fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// `bytes` in the largest unit of which they are a multiple, such as `64K`.
+/// Formats `bytes` in the largest unit that divides it, such as `64K`.
 pub fn in_units(bytes: u64) -> String {
     let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
     let unit = units.into_iter().find(|&(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
     unit.map_or_else(|| bytes.to_string(), |(shift, name)| format!("{}{name}", bytes >> shift))
 }
 
-/// Bytes in a log of a thread, as the pool's layout allows them and benchmarks can use them.
+/// Sizes of a thread's log, in bytes, that a pool's layout allows and benchmarks can use.
 pub const LOG_SIZES: RangeInclusive<u64> = 4096..=1 << 30;
 
-/// Bytes in a value of the laboratory's workloads, of which some have a million.
+/// Sizes of a value in the laboratory's workloads, in bytes. Some workloads store a million values.
 pub const VALUE_SIZES: RangeInclusive<u64> = 1..=4096;
 
-/// The unit of [`LOG_SIZES`] and of pools.
+/// The unit of [`LOG_SIZES`] and of pools' sizes, in bytes.
 pub const PAGE: u64 = 4096;
 
-/// A parser of a log's size, in [`LOG_SIZES`].
+/// Parses the size of a log, in [`LOG_SIZES`].
 pub fn log_size(text: &str) -> Result<u64, String> {
     size(LOG_SIZES, PAGE)(text)
 }
 
-/// A length of time in seconds, such as 0.5.
+/// Parses a length of time in seconds, such as 0.5.
 ///
 /// # Errors
-/// Returns the range that is allowed.
+/// Returns a message that names the allowed range.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (0.01..=86400.0).contains(&seconds) => Ok(seconds),

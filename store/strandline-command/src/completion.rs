@@ -1,5 +1,5 @@
-//! Completion in shells. A shell asks the command itself, with the words typed so far in its arguments and `STRANDLINE_COMPLETE` in its
-//! environment, so that the command offers the names that this build knows and the files that are there.
+//! Completion in shells. A shell runs the command itself, with the words typed so far as arguments and with `STRANDLINE_COMPLETE` in the environment.
+//! The command can thus offer the names that this build knows, and existing files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,10 +15,10 @@ use clap_complete::{CompleteEnv, Shell};
 
 use crate::{Failure, Outcome, manual};
 
-/// The environment variable by which a shell asks: the shell's name.
+/// The environment variable that a shell sets to its own name to ask for completions.
 const VARIABLE: &str = "STRANDLINE_COMPLETE";
 
-/// What the file of a pool begins with.
+/// The first bytes of a pool's file.
 const POOL: [u8; 8] = *b"STRANDLN";
 
 /// Print a shell completion script.
@@ -28,10 +28,10 @@ pub struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Prints the script that makes a shell ask the command `name`, which has to be in the shell's `PATH`.
+/// Prints a script for a shell, which makes the shell run the command `name` for completions. The command must be in the shell's `PATH`.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] for a shell that cannot ask.
+/// Returns [`Failure::Usage`] if the shell cannot do so.
 pub fn print(arguments: &CompletionsArguments, name: &str) -> Result<Outcome, Failure> {
     let shells = Shells::builtins();
     let shell = arguments.shell.to_string();
@@ -42,17 +42,17 @@ pub fn print(arguments: &CompletionsArguments, name: &str) -> Result<Outcome, Fa
     completer.write_registration(VARIABLE, name, name, name, &mut script).map_err(Failure::io("write"))?;
     say!("{}", String::from_utf8_lossy(&script).trim());
     if arguments.shell == Shell::Zsh {
-        // As a file in `fpath` the script is the function that completes for the first time.
+        // If zsh loads the script from `fpath`, it runs the script itself as the completion function the first time.
         let function = name.replace('-', "_");
         say!("if [ \"$funcstack[1]\" = \"_{name}\" ]; then _clap_dynamic_completer_{function} \"$@\"; fi");
     }
     Ok(Outcome::Success)
 }
 
-/// Answers a shell that asks how to complete `arguments`; returns whether one has asked. Call it before anything is printed.
+/// If a shell asks for completions of `arguments`, answers it. Returns whether a shell asked. Call this before the program prints anything.
 ///
 /// # Errors
-/// Returns an error if the shell is not known or standard output cannot be written.
+/// Returns an error if the shell is unknown or standard output cannot be written.
 pub fn answer(
     arguments: &[OsString],
     name: &'static str,
@@ -68,15 +68,15 @@ pub fn answer(
         .map_err(|error| Failure::Usage(error.to_string()))
 }
 
-/// Names that an argument can be, each with a description.
+/// The possible values of an argument, each with a description.
 pub type Names = Vec<(String, String)>;
 
-/// Offers these names for a value.
+/// Offers these names as the values of an argument.
 pub fn names(names: impl Fn() -> Names + Send + Sync + 'static) -> ArgValueCandidates {
     ArgValueCandidates::new(move || names().into_iter().map(candidate).collect::<Vec<_>>())
 }
 
-/// Offers these names for a value, and files that end in `.` and `extension`.
+/// Offers these names as the values of an argument, and files with this extension.
 pub fn names_and_files(
     names: impl Fn() -> Names + Send + Sync + 'static,
     extension: &'static str,
@@ -99,7 +99,7 @@ fn candidate((name, description): (String, String)) -> CompletionCandidate {
     CompletionCandidate::new(name).help(help.map(Into::into))
 }
 
-/// Whether the file at `path` begins as a pool does.
+/// Returns whether the file at `path` begins as a pool's file does.
 fn is_pool(path: &Path) -> bool {
     let mut begin = [0; POOL.len()];
     path.is_file()

@@ -1,46 +1,46 @@
-//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run, 4 it was stopped before
-//! everything was seen.
+//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run, 4 it was stopped before it had seen
+//! everything.
 
 use std::fmt;
 
 use strandline_core::Error;
 
-/// The end of a subcommand that did its work.
+/// How a subcommand that ran has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All is well.
+    /// It found no fault.
     Success,
-    /// It found what it looks for: a violation.
+    /// It found what it looks for, such as a violation.
     Finding,
-    /// It found nothing, and has not seen everything.
+    /// It found nothing, but was stopped before it had seen everything.
     Unfinished,
 }
 
-/// Why a subcommand could not do its work. Its text has the causes of a library's error, too.
+/// Why a subcommand could not run. The text includes the causes of a library's error.
 #[derive(Debug)]
 pub enum Failure {
-    /// The flags ask for something that cannot be.
+    /// The flags ask for something impossible.
     Usage(String),
     /// The library failed.
     Library(Error),
-    /// Whoever reads the output has gone away: nothing is wrong.
+    /// The reader of the output has closed it. This is not reported as an error.
     Gone,
-    /// Anything else failed: a program that is needed is not there, a disk is full.
+    /// Another failure, for example because a program is missing or a disk is full.
     Other(String),
 }
 
 impl Failure {
-    /// A system call's failure while doing `what`.
+    /// Wraps an error of a system call; `what` names what the program was doing.
     pub fn io(what: impl fmt::Display) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::Other(format!("cannot {what}: {error}"))
     }
 
-    /// A failure that other flags would cure: a name that does not exist, for example.
+    /// Wraps an error that different flags avoid, such as an unknown name.
     pub fn usage(error: impl fmt::Display) -> Self {
         Self::Usage(format!("{error:#}"))
     }
 
-    /// A failure to write what the command prints.
+    /// Wraps an error of writing what the command prints.
     pub fn output(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Self::Gone,
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// 1 where a pool is damaged, 2 where other flags would cure it, else 3.
+    /// Returns 1 if a pool is damaged, 2 if different flags avoid the failure, and otherwise 3.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Gone => 0,

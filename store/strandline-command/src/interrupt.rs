@@ -1,7 +1,7 @@
-//! Ctrl-C, and being asked to end (SIGTERM, SIGHUP): work ends where it can, what is known is printed, and what was made goes.
+//! Handles Ctrl-C (SIGINT) and requests to terminate (SIGTERM, SIGHUP): the program prints the results that it has, and removes its temporary files.
 //!
-//! The first time a subcommand that watches is told ([`is_asked`]) and ends by itself; one whose results are all written already, and
-//! anybody the second time, ends at once. In the end the signal takes its usual effect, so that a shell's loop ends too.
+//! At the first signal, a subcommand that polls [`is_asked`] finishes by itself; one that has written all its results ends at once. At the second
+//! signal, each program ends at once. At the end the signal takes its default effect, so that a shell's loop around the program ends too.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 
@@ -14,19 +14,19 @@ use crate::{Failure, Place};
 static ASKED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// What is done when the first signal comes.
+/// What the program does at the first signal.
 #[derive(Clone, Debug)]
 pub enum First {
-    /// The subcommand looks at [`is_asked`].
+    /// The subcommand polls [`is_asked`] and finishes.
     Ask,
-    /// The program ends, with this text on standard error: all results are written.
+    /// The program has written all its results: it prints this text to standard error and ends.
     End(String),
 }
 
-/// Takes signals from now on.
+/// Starts to handle signals.
 ///
 /// # Errors
-/// The system refuses.
+/// Returns an error if the system refuses to install the handlers.
 pub fn watch(first: First) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(Failure::io("take signals"))?;
     std::thread::spawn(move || {
@@ -48,23 +48,23 @@ pub fn watch(first: First) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes what was made, and lets the signal take its effect.
+/// Removes the temporary files, and lets the signal take its default effect.
 fn end(signal: i32) {
     Place::remove_all();
     let _ = emulate_default_handler(signal);
 }
 
-/// Whether the program was asked to end.
+/// Returns whether the program was asked to end.
 pub fn is_asked() -> bool {
     ASKED.load(SeqCst)
 }
 
-/// The flag behind [`is_asked`].
+/// Returns the flag that [`is_asked`] reads.
 pub fn flag() -> &'static AtomicBool {
     &ASKED
 }
 
-/// Lets the signal take its effect, if there was one, when all is printed and removed.
+/// If a signal arrived, lets it take its default effect. The caller has printed everything; this removes the temporary files.
 pub fn finish() {
     if is_asked() {
         end(SIGNAL.load(SeqCst));

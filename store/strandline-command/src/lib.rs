@@ -1,4 +1,4 @@
-//! What the commands `strandline`, `strandline-check` and `strandline-lab` have in common.
+//! The code that the commands `strandline`, `strandline-check` and `strandline-lab` share.
 //!
 //! # Features
 //!
@@ -35,8 +35,7 @@ pub mod torture;
 pub use failure::{Failure, Outcome};
 pub use place::Place;
 
-/// Ends a command: writes what is still buffered, prints its failure, and lets a signal that arrived take its effect. Returns the
-/// exit code.
+/// Ends a command: flushes its output, prints its failure, and if a signal arrived, lets it take its effect. Returns the exit code.
 #[cfg(feature = "command")]
 pub fn end(outcome: Result<Outcome, Failure>) -> std::process::ExitCode {
     let outcome = output::finish().and(outcome);
@@ -53,11 +52,11 @@ pub fn end(outcome: Result<Outcome, Failure>) -> std::process::ExitCode {
     }
 }
 
-/// The columns of a terminal that `--help` takes at most.
+/// The most columns of a terminal that `--help` uses.
 #[cfg(feature = "command")]
 pub const WIDTH: usize = 80;
 
-/// The exit codes and the rest of what `--help` of each command ends with, after its examples.
+/// The end of each command's `--help`, after its examples: the exit codes and further notes.
 #[cfg(feature = "command")]
 pub const AFTER_HELP: &str = "\
 Exit codes: 0 success, 1 a finding (a violation, a contradicted claim, damage), 2 wrong usage, 3 it could not run, \
@@ -67,8 +66,7 @@ Sizes are bytes; the suffixes K, M, G and T are powers of 1024. Ctrl-C prints wh
 Progress is shown on a terminal only. With --json the field \
 `schema` rises when a field goes or changes its meaning.";
 
-/// The flags' message of a command line that cannot be parsed, without what is about the command line itself: for programs that call
-/// a command as a library.
+/// Converts clap's error to a failure, without the lines that are about the command line. This is for programs that call a command as a library.
 #[cfg(feature = "command")]
 pub fn usage(error: &clap::Error) -> Failure {
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! `manual` of each command: what its arguments say, for `man`.
+//! Writes manual pages for `man` from the commands' arguments.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct ManualArguments {
     folder: PathBuf,
 }
 
-/// The command without its hidden subcommands, which it starts itself.
+/// Returns the command without its hidden subcommands, which only the command itself starts.
 pub(crate) fn shown(name: &'static str, whole: &clap::Command) -> clap::Command {
     let shown = whole.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
     let shown: Vec<clap::Command> = shown.collect();
@@ -23,7 +23,7 @@ pub(crate) fn shown(name: &'static str, whole: &clap::Command) -> clap::Command 
     shown.version(env!("CARGO_PKG_VERSION")).about(about).after_help(after).max_term_width(WIDTH)
 }
 
-/// Writes the manual pages of `command`, which is called `name`.
+/// Writes the manual pages of `command` under the name `name`.
 ///
 /// # Errors
 /// Returns an error if the folder cannot be written.
@@ -38,7 +38,7 @@ pub fn write(
     Ok(Outcome::Success)
 }
 
-/// The flags of a subcommand of `command`, as JSON: name without dashes, help, and default.
+/// Returns the flags of a subcommand of `command` as JSON: each flag's name without dashes, its help, and its default.
 ///
 /// # Errors
 /// Returns [`Failure::Usage`] if there is no such subcommand.

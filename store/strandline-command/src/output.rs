@@ -1,4 +1,4 @@
-//! What the command prints.
+//! Prints the command's output.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::sync::Mutex;
@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use crate::Failure;
 
-/// The number of the form of all JSON that the command prints or writes. It rises when a field goes or means something else; fields may be
-/// added without.
+/// The version of the format of all JSON that the command prints or writes. It rises when a field is removed or changes its meaning, but not when one
+/// is added.
 pub const SCHEMA: u32 = 1;
 
-/// A row, or an object, with the number of its form before its own fields.
+/// A row or an object that is printed with the format's version as its first field.
 #[derive(Serialize)]
 pub struct Numbered<T> {
     schema: u32,
@@ -20,16 +20,16 @@ pub struct Numbered<T> {
 }
 
 impl<T> Numbered<T> {
-    /// With it.
+    /// Adds the version to `row`.
     pub fn new(row: T) -> Self {
         Self { schema: SCHEMA, row }
     }
 }
 
-/// Why standard output could not be written to, the first time.
+/// The first error of writing to standard output.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 
-/// Prints a line. That a reader has gone away (`| head`) is no failure; any other is kept for [`finish`].
+/// Prints a line. [`note`] keeps an error for [`finish`].
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => {
@@ -37,7 +37,7 @@ macro_rules! say {
     };
 }
 
-/// Keeps why it failed, unless the reader has gone away.
+/// Keeps the error for [`finish`], unless the reader has closed the pipe (`| head`).
 pub fn note(written: std::io::Result<()>) {
     if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
@@ -47,10 +47,10 @@ pub fn note(written: std::io::Result<()>) {
     }
 }
 
-/// Writes what is still buffered.
+/// Flushes standard output.
 ///
 /// # Errors
-/// Something could not be written: a disk is full.
+/// Returns the first error of writing, for example because a disk is full.
 pub fn finish() -> Result<(), Failure> {
     note(stdout().flush());
     let failed = FAILED.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();

@@ -1,22 +1,22 @@
-//! Temporary folders for pools, which are removed however the program ends.
+//! Temporary folders for pools, which the program removes however it ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tempfile::TempDir;
 
-/// A folder for pools, which goes with all that is in it when this is dropped.
+/// A folder for pools. Dropping this removes the folder and its content.
 pub struct Place {
     folder: TempDir,
-    /// What to tell about it.
+    /// A description for the user.
     pub what: String,
 }
 
 impl Place {
-    /// A folder in memory (`/dev/shm`), or on a disk where there is no such thing.
+    /// Creates a folder in memory (`/dev/shm`), or on disk if there is no such file system.
     ///
     /// # Errors
-    /// There is nowhere to write.
+    /// Returns an error if the folder cannot be created.
     pub fn in_memory() -> std::io::Result<Self> {
         match create(Path::new("/dev/shm")) {
             Ok(folder) => Ok(Self { what: format!("{} (ordinary DRAM)", folder.path().display()), folder }),
@@ -24,38 +24,38 @@ impl Place {
         }
     }
 
-    /// A folder for temporary files.
+    /// Creates a folder where the system keeps temporary files.
     ///
     /// # Errors
-    /// There is nowhere to write.
+    /// Returns an error if the folder cannot be created.
     pub fn on_disk() -> std::io::Result<Self> {
         Self::within(&std::env::temp_dir())
     }
 
-    /// A folder within `parent`.
+    /// Creates a folder in `parent`.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Returns an error if the folder cannot be created.
     pub fn within(parent: &Path) -> std::io::Result<Self> {
         let folder = create(parent)?;
         Ok(Self { what: format!("{}", folder.path().display()), folder })
     }
 
-    /// The folder that pools are made in.
+    /// Returns the path of the folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Leaves the folder where it is, for somebody to look into.
+    /// Keeps the folder so that the user can look into it. Returns its path.
     pub fn keep(mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
         self.folder.path().to_owned()
     }
 
-    /// Removes the folders of all places of this program, before it ends without dropping them.
+    /// Removes all temporary folders of this program. Call this before the program ends without dropping them.
     pub fn remove_all() {
         for folder in made().drain(..) {
-            // Threads may still be making files there.
+            // Other threads may still create files there, so removing is repeated.
             while let Err(error) = std::fs::remove_dir_all(&folder)
                 && error.kind() == std::io::ErrorKind::DirectoryNotEmpty
             {}
@@ -69,7 +69,7 @@ impl Drop for Place {
     }
 }
 
-/// The folders of all places that there are.
+/// Returns the folders of all places that exist.
 fn made() -> MutexGuard<'static, Vec<PathBuf>> {
     static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     MADE.lock().unwrap_or_else(PoisonError::into_inner)

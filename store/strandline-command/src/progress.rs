@@ -1,4 +1,4 @@
-//! Progress bars on standard error, if that is a terminal; nothing otherwise.
+//! Progress bars on standard error, if it is a terminal; otherwise nothing.
 
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,31 +9,32 @@ use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressFinish, Pro
 /// Whether [`hide`] was called.
 static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
 
-/// Shows no progress from now on: in a program that is not the command.
+/// Shows no progress from now on. This is for other programs that use the command's code.
 pub fn hide() {
     IS_HIDDEN.store(true, Relaxed);
 }
 
-/// A bar of `steps` steps with the rate and the remaining time. `what` says what a step is, such as `runs`; the bar's message follows.
+/// Returns a bar of `steps` steps that shows the rate and the remaining time. `what` names the steps, such as `runs`. The bar's message is at its
+/// end.
 pub fn bar(steps: u64, what: &str) -> ProgressBar {
     let template = format!("{{bar:20}} {{human_pos}}/{{human_len}} {what}, {{rate}}, {{eta}} to go{MESSAGE}");
     styled(ProgressBar::with_draw_target(Some(steps), target()), &template)
 }
 
-/// A bar of `bytes` bytes, with the rate and the remaining time; the bar's message follows.
+/// Returns a bar of `bytes` bytes that shows the rate and the remaining time. The bar's message is at its end.
 pub fn bar_of_bytes(bytes: u64) -> ProgressBar {
     let template = format!("{{bar:20}} {{bytes}}/{{total_bytes}}, {{bytes_per_sec}}, {{eta}} to go{MESSAGE}");
     styled(ProgressBar::with_draw_target(Some(bytes), target()), &template)
 }
 
-/// A spinner with the time since it began and its message, for work whose length is not known.
+/// Returns a spinner that shows the elapsed time and its message, for work of unknown length.
 pub fn spinner() -> ProgressBar {
     let bar = styled(ProgressBar::with_draw_target(None, target()), "{spinner} {elapsed} {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 
-/// How a bar's message follows it; it is cut where the terminal ends.
+/// The place of the message at the bar's end; the terminal's width cuts it.
 const MESSAGE: &str = " {wide_msg}";
 
 fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
@@ -44,7 +45,7 @@ fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     }
 }
 
-/// Writes how many steps are done in a second.
+/// Writes the rate in steps per second.
 fn write_rate(state: &ProgressState, out: &mut dyn std::fmt::Write) {
     let rate = state.per_sec();
     let _ = match rate {
@@ -68,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// A terminal of 80 columns that keeps what it was told to draw.
+    /// A terminal of 80 columns that records what is drawn.
     #[derive(Clone, Debug, Default)]
     struct Drawn(Arc<Mutex<String>>);
 

@@ -1,8 +1,8 @@
-//! Tables for people.
+//! Tables of text.
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// A table with these headers, of which the first `words` columns are aligned to the left and the others, numbers, to the right.
+/// Returns a table with these headers. The first `words` columns are aligned to the left, the others, which hold numbers, to the right.
 pub fn table(header: &[&str], words: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
@@ -12,7 +12,7 @@ pub fn table(header: &[&str], words: usize) -> Table {
     table
 }
 
-/// `value` with three digits, or all before the point.
+/// Formats `value` with three significant digits, or as a whole number if it has more digits before the point.
 pub fn number(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 => format!("{value:.0}"),
@@ -22,7 +22,7 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// `value` as a multiple of `reference`, or a dash if there is none.
+/// Formats `value` as a multiple of `reference`, or as a dash without a positive reference.
 pub fn ratio(value: f64, reference: Option<f64>) -> String {
     reference.filter(|&reference| reference > 0.0).map_or("–".into(), |r| format!("{:.2}", value / r))
 }

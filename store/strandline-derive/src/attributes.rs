@@ -1,13 +1,13 @@
-//! What stands in `#[persist(…)]`.
+//! Parses the arguments of `#[persist(…)]`.
 
 use proc_macro::{TokenStream, TokenTree};
 
 use crate::input::{Input, Refused, Result, is, is_word, split, stream};
 use crate::template::{fill, string, token};
 
-/// The arguments of `#[persist(…)]`.
+/// The arguments of `#[persist(…)]` on a type.
 pub struct Attributes {
-    /// A string literal.
+    /// The name of the type, as a string literal.
     pub name: TokenStream,
     pub version: u32,
 }
@@ -46,20 +46,20 @@ pub fn attributes(input: &Input) -> Result<Attributes> {
     Ok(attributes)
 }
 
-/// What `#[persist(…)]` of a field or variant says.
+/// The arguments of `#[persist(…)]` on a field or a variant.
 pub struct Change {
-    /// A string literal: its name in earlier versions.
+    /// The name in earlier versions, as a string literal.
     pub was: TokenStream,
-    /// An expression: the value where an earlier version has none.
+    /// The expression for the value in versions that had no such field.
     pub default: Option<TokenStream>,
-    /// The path of a module: it makes of the field's value what is stored, and the value again.
+    /// The path of a module whose functions convert the field's value to what is stored, and back.
     pub with: Option<TokenStream>,
-    /// Whether the field is not stored: it is the default when a value is loaded.
+    /// Whether the field is not stored. Loading a value then sets the field to its default.
     pub is_skipped: bool,
 }
 
 impl Change {
-    /// The type that is stored of the field, whose own type is `ty`.
+    /// Returns the type that is stored for the field, whose own type is `ty`.
     pub fn stored(&self, ty: TokenStream) -> TokenStream {
         match &self.with {
             Some(module) => fill("$module::Stored", &[("module", module)]),

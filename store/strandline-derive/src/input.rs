@@ -1,4 +1,4 @@
-//! The type that a derive is for. The compiler has parsed it before, so that its form needs no checks.
+//! Parses the type that a derive is for. The compiler has parsed it already, so this does not check the syntax.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -7,7 +7,7 @@ use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenSt
 
 use crate::template::{fill, token};
 
-/// Why there is no code, and for which tokens.
+/// An error, and the tokens that it is about.
 pub struct Refused {
     message: String,
     first: Span,
@@ -17,18 +17,18 @@ pub struct Refused {
 pub type Result<T> = std::result::Result<T, Refused>;
 
 impl Refused {
-    /// `message` is about these tokens.
+    /// Returns an error about these tokens.
     pub fn new(tokens: &[TokenTree], message: impl Into<String>) -> Self {
         let span = |token: Option<&TokenTree>| token.map_or_else(Span::call_site, TokenTree::span);
         Self { message: message.into(), first: span(tokens.first()), last: span(tokens.last()) }
     }
 
-    /// `message` is about this name.
+    /// Returns an error about this name.
     pub fn name(name: &Ident, message: &str) -> Self {
         Self::new(&[name.clone().into()], message)
     }
 
-    /// A call of `compile_error`, which for the compiler reaches from the first token to the last.
+    /// Returns a call of `compile_error`. The compiler underlines the code from the first token to the last.
     pub fn into_tokens(self) -> TokenStream {
         let mut call: Vec<TokenTree> = Vec::new();
         for word in ["core", "compile_error"] {
@@ -46,25 +46,25 @@ impl Refused {
     }
 }
 
-/// A structure or an enumeration.
+/// A struct or an enum.
 pub struct Input {
     pub name: Ident,
     pub parameters: Vec<Parameter>,
-    /// With the word `where`; empty if there is none.
+    /// The where clause, including the word `where`; empty if there is none.
     pub where_clause: TokenStream,
-    /// A structure has one.
+    /// The variants; a struct counts as one variant.
     pub variants: Vec<Variant>,
     pub is_enum: bool,
-    /// What stands in the parentheses of `#[persist(…)]`.
+    /// The arguments of the type's `#[persist(…)]`.
     pub attributes: Vec<TokenStream>,
 }
 
-/// A parameter of a type.
+/// A generic parameter of the type.
 pub struct Parameter {
     pub kind: ParameterKind,
-    /// As it is used: `'p`, `T`, `N`.
+    /// How code refers to it: `'p`, `T`, `N`.
     pub name: Vec<TokenTree>,
-    /// What stands behind the colon.
+    /// The bounds after the colon.
     bounds: Vec<TokenTree>,
 }
 
@@ -75,26 +75,26 @@ pub enum ParameterKind {
     Const,
 }
 
-/// One variant of an enumeration, or a structure.
+/// A variant of an enum, or a struct.
 pub struct Variant {
-    /// The variant's name; the type's for a structure.
+    /// The name of the variant or of the struct.
     pub name: Ident,
     pub fields: Vec<Field>,
-    /// What stands in the parentheses of an enumeration's variant's `#[persist(…)]`.
+    /// The arguments of the variant's `#[persist(…)]`; empty for a struct.
     pub attributes: Vec<TokenStream>,
-    /// How the fields are written.
+    /// The brackets around the fields; `None` for a unit variant.
     shape: Delimiter,
     is_enum: bool,
 }
 
-/// A field, and the variable that holds it.
+/// A field, and the variable that generated code binds it to.
 pub struct Field {
-    /// The number where it has no name.
+    /// The field's name, or its index if it has none.
     pub name: String,
-    /// `field_0`, and so on.
+    /// The variable: `field_0`, `field_1`, and so on.
     pub variable: TokenStream,
     pub ty: Vec<TokenTree>,
-    /// What stands in the parentheses of its `#[persist(…)]`.
+    /// The arguments of the field's `#[persist(…)]`.
     pub attributes: Vec<TokenStream>,
     own_name: Option<Ident>,
 }
@@ -114,12 +114,12 @@ impl Parameter {
             }
             _ => ParameterKind::Type,
         };
-        // Without the default.
+        // Drops the parameter's default.
         let rest = split(tokens.collect(), '=').into_iter().next().unwrap_or_default();
         Self { kind, name, bounds: rest.into_iter().skip(1).collect() }
     }
 
-    /// Refuses the bound `Persist` without a lifetime, of which the compiler says only that one is missing.
+    /// Refuses the bound `Persist` without a lifetime. The compiler's own error would only say that a lifetime is missing.
     pub fn check_bounds(&self) -> Result<()> {
         let is_bare = |at: usize| {
             is_word(&self.bounds[at], "Persist") && self.bounds.get(at + 1).is_none_or(|next| !is(next, '<'))
@@ -133,7 +133,8 @@ impl Parameter {
         }
     }
 
-    /// Whether bounds of its own make it a type that can be stored. The compiler cannot choose between those for one pool and those for any.
+    /// Returns whether the parameter already has the bound `Persist` or `Value`, here or in the where clause. A second such bound, for another
+    /// lifetime, would be ambiguous to the compiler.
     fn is_bound(&self, where_clause: &[Vec<TokenTree>]) -> bool {
         let is_ours = |token: &TokenTree| is_word(token, "Persist") || is_word(token, "Value");
         let is_own = |condition: &[TokenTree]| {
@@ -147,7 +148,7 @@ impl Parameter {
         self.bounds.iter().any(is_ours) || conditions.any(|condition| condition.iter().any(is_ours))
     }
 
-    /// As `impl` declares it; a type parameter has `bound` too, unless it has such a bound in its own or in these conditions.
+    /// Returns the parameter's declaration for an `impl`. Adds `bound` to a type parameter, unless it already has the bound `Persist` or `Value`.
     pub fn declaration(&self, bound: &TokenStream, where_clause: &[Vec<TokenTree>]) -> TokenStream {
         let nothing = TokenStream::new();
         let bound = if self.is_bound(where_clause) { &nothing } else { bound };
@@ -178,7 +179,7 @@ impl Variant {
         Self { name, fields, attributes: Vec::new(), shape, is_enum }
     }
 
-    /// The variant with its variables: a pattern, and an expression too.
+    /// Returns the variant with its variables. The code serves as a pattern and as an expression.
     pub fn pattern(&self) -> TokenStream {
         let name = token(self.name.clone());
         let path = if self.is_enum { fill("Self::$name", &[("name", &name)]) } else { fill("Self", &[]) };
@@ -206,7 +207,7 @@ impl Field {
             _ => None,
         };
         if is_named {
-            // The name and its colon.
+            // Skips the name and its colon.
             tokens.nth(1);
         }
         let name = own_name.as_ref().map_or_else(|| index.to_string(), Ident::to_string);
@@ -214,22 +215,22 @@ impl Field {
         Self { name, variable, ty: tokens.collect(), attributes, own_name }
     }
 
-    /// The type.
+    /// Returns the field's type.
     pub fn ty(&self) -> TokenStream {
         stream(&self.ty)
     }
 
-    /// Where the compiler's errors about the field are to point.
+    /// Returns where the compiler's errors about the field point.
     pub fn span(&self) -> Span {
         self.ty.first().map_or_else(Span::call_site, TokenTree::span)
     }
 }
 
 impl Input {
-    /// Reads the item.
+    /// Parses the item.
     ///
     /// # Errors
-    /// It is a union, or an enumeration without variants.
+    /// Returns an error if it is a union, or an enumeration without variants.
     pub fn read(item: TokenStream) -> Result<Self> {
         let item: Vec<TokenTree> = item.into_iter().collect();
         let attributes = persist_attributes(&item);
@@ -275,8 +276,8 @@ impl Input {
         self.parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Lifetime)
     }
 
-    /// The parameters as `impl` declares them, in angle brackets: `first`, if it is not empty, then the type's own, whose type
-    /// parameters all have `bound` too.
+    /// Returns the declaration of the parameters for an `impl`, in angle brackets: `first`, unless it is empty, and then the type's own. `bound` is
+    /// added to each type parameter that has no such bound of its own.
     pub fn declarations(&self, first: &TokenStream, bound: &TokenStream) -> TokenStream {
         let mut all = TokenStream::new();
         let conditions = split(self.where_clause.clone().into_iter().collect(), ',');
@@ -287,7 +288,7 @@ impl Input {
         fill("< $all >", &[("all", &all)])
     }
 
-    /// The type with its own parameters.
+    /// Returns the type with its own parameters as arguments.
     pub fn self_type(&self) -> TokenStream {
         let mut names = TokenStream::new();
         for parameter in &self.parameters {
@@ -297,13 +298,13 @@ impl Input {
     }
 }
 
-/// Whether a group that follows the name and the parameters holds fields or variants, and is no part of the where clause.
+/// Returns whether `group` holds the fields or the variants, and is not a part of the where clause.
 fn is_body(group: &Group, where_clause: &[TokenTree]) -> bool {
     group.delimiter() == Delimiter::Brace
         || group.delimiter() == Delimiter::Parenthesis && where_clause.is_empty()
 }
 
-/// What stands in the parentheses of `#[persist(…)]` before an item, a variant or a field.
+/// Returns the arguments of each `#[persist(…)]` before an item, a variant or a field.
 fn persist_attributes(item: &[TokenTree]) -> Vec<TokenStream> {
     let attributes = item.windows(2).take_while(|pair| is(&pair[0], '#') || is(&pair[1], '#'));
     attributes.filter_map(|pair| persist_attribute(&pair[1])).collect()
@@ -342,7 +343,7 @@ fn read_variants(body: &Group) -> Vec<Variant> {
         while tokens.next_if(|token| is(token, '#')).is_some() {
             attributes.extend(tokens.next().as_ref().and_then(persist_attribute));
         }
-        // Nothing else stands before a variant's name: visibility is refused by the compiler, later.
+        // Only attributes can precede a variant's name: the compiler refuses a visibility there, but after the derive has run.
         let Some(TokenTree::Ident(name)) = tokens.find(|token| matches!(token, TokenTree::Ident(_))) else {
             break;
         };
@@ -351,8 +352,7 @@ fn read_variants(body: &Group) -> Vec<Variant> {
             _ => None,
         };
         variants.push(Variant { attributes, ..Variant::read(name, body.as_ref(), true) });
-        // The rest is the number of a variant. What is smaller than something there has no commas behind it, but a path's
-        // arguments may.
+        // Skips the discriminant, up to the comma. A `<` after `::` opens a path's arguments, which may contain commas; any other `<` compares.
         let (mut depth, mut colons) = (0_usize, 0);
         for token in tokens.by_ref() {
             match &token {
@@ -367,7 +367,7 @@ fn read_variants(body: &Group) -> Vec<Variant> {
     variants
 }
 
-/// How many angle brackets are open. Those of an arrow are none.
+/// Counts open angle brackets. The `>` of an arrow (`->`) closes none.
 #[derive(Default)]
 pub struct Depth {
     open: usize,
@@ -389,7 +389,7 @@ impl Depth {
     }
 }
 
-/// The parts between the `sign`s that stand in no brackets.
+/// Splits the tokens at each `sign` outside all brackets.
 pub fn split(tokens: Vec<TokenTree>, sign: char) -> Vec<Vec<TokenTree>> {
     let (mut parts, mut depth) = (vec![Vec::new()], Depth::default());
     for token in tokens {
@@ -414,7 +414,7 @@ fn without_attributes(tokens: Vec<TokenTree>) -> IntoIter<TokenTree> {
 fn without_visibility(tokens: Vec<TokenTree>) -> Vec<TokenTree> {
     let mut tokens = tokens.into_iter();
     let first = match tokens.as_slice().first() {
-        // From a macro's `$visibility:vis`.
+        // A macro's `$visibility:vis` arrives as a group without delimiters.
         Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::None => {
             group.stream().into_iter().next()
         }
@@ -422,7 +422,7 @@ fn without_visibility(tokens: Vec<TokenTree>) -> Vec<TokenTree> {
     };
     if first.is_none_or(|first| is_word(&first, "pub")) {
         tokens.next();
-        // `pub (u32, u32)` is public, and a pair.
+        // In a tuple struct, `pub (u32, u32)` is a public field that holds a pair.
         if let Some(TokenTree::Group(group)) = tokens.as_slice().first()
             && group.delimiter() == Delimiter::Parenthesis
         {

@@ -6,7 +6,7 @@ use crate::input::{Input, Refused, Result};
 use crate::persist::{ANONYMOUS, Part, checks, descriptions, parts_of};
 use crate::template::{fill, string, token};
 
-/// What is written of the variants, one after another.
+/// The generated code for all variants, by the place where it goes.
 #[derive(Default)]
 struct Bodies {
     layout: TokenStream,
@@ -49,7 +49,7 @@ fn bodies(input: &Input, parts: &[Vec<Part<'_>>]) -> Result<Bodies> {
     Ok(bodies)
 }
 
-/// What is written of the fields of one variant, one after another.
+/// The generated code for the fields of one variant, by the place where it goes.
 #[derive(Default)]
 struct FieldBodies {
     layout: TokenStream,
@@ -81,12 +81,12 @@ fn field_bodies(parts: &[Part<'_>]) -> Result<FieldBodies> {
     Ok(bodies)
 }
 
-/// What has the functions of the field's type as a key, or stands for them if it has none.
+/// Returns the type whose functions code calls for the field: the key type, or a stand-in if the field's type is no key.
 fn this(part: &Part<'_>) -> TokenStream {
     fill("< ::strandline::layout::KeyField< $type > >", &[("type", &part.stored)])
 }
 
-/// What makes the words of a default, which are those of a value: `KeyField` has no such function.
+/// Returns the function that makes the words of a default. The words are those of a value, because `KeyField` has no such function.
 fn words(part: &Part<'_>) -> TokenStream {
     fill("::strandline::stored_words::< $type >", &[("type", &part.stored)])
 }

@@ -7,7 +7,7 @@ use crate::input::{Field, Input, Parameter, ParameterKind, Refused, Result, is, 
 use crate::refuse::refuse_volatile;
 use crate::template::{fill, fill_at, string, token};
 
-/// The brand: the type's own lifetime parameter, if it has one.
+/// Returns the brand of the pool: the type's own lifetime parameter, if it has one.
 fn brand(input: &Input) -> Result<Option<TokenStream>> {
     let mut lifetimes = input.lifetimes();
     let first = lifetimes.next().map(|parameter| stream(&parameter.name));
@@ -20,18 +20,18 @@ fn brand(input: &Input) -> Result<Option<TokenStream>> {
     }
 }
 
-/// A field as the code of a derive has it.
+/// A field, with what the generated code needs to know about it.
 pub struct Part<'f> {
     pub field: &'f Field,
     pub change: Change,
     /// The type that is stored.
     pub stored: TokenStream,
-    /// The type as it stands in conditions.
+    /// The type as where clauses refer to it.
     condition: TokenStream,
 }
 
 impl<'f> Part<'f> {
-    /// Refuses a type that cannot be stored.
+    /// Returns an error if the field's type cannot be stored.
     fn new(input: &Input, field: &'f Field) -> Result<Self> {
         let change = change(&field.attributes, true)?;
         if change.with.is_none() && !change.is_skipped {
@@ -39,14 +39,14 @@ impl<'f> Part<'f> {
         }
         let stored = change.stored(field.ty());
         let is_parameter = |parameter: &Parameter| stream(&parameter.name).to_string() == stored.to_string();
-        // A condition on a parameter alone would be a second one on it: the compiler cannot choose between them.
+        // A condition on the parameter itself would be ambiguous beside the parameter's own bound, so the condition is on a tuple of it.
         let text = if input.parameters.iter().any(is_parameter) { "($type,)" } else { "$type" };
         let condition = fill(text, &[("type", &stored)]);
         Ok(Self { field, change, stored, condition })
     }
 }
 
-/// The fields of each variant.
+/// Returns the parts for the fields of each variant.
 pub fn parts_of(input: &Input) -> Result<Vec<Vec<Part<'_>>>> {
     let mut parts = Vec::new();
     for variant in &input.variants {
@@ -56,7 +56,7 @@ pub fn parts_of(input: &Input) -> Result<Vec<Vec<Part<'_>>>> {
 }
 
 impl Part<'_> {
-    /// The expression of what is stored of the variable that holds the field, a reference.
+    /// Returns the expression for what is stored. The field's variable is a reference.
     pub fn value(&self) -> TokenStream {
         let parts = [("variable", &self.field.variable)];
         match &self.change.with {
@@ -65,7 +65,7 @@ impl Part<'_> {
         }
     }
 
-    /// The expression of the field's value, from that of what is stored.
+    /// Returns the expression for the field's value; `stored` is the expression for what is stored.
     pub fn loaded(&self, stored: &TokenStream) -> TokenStream {
         match &self.change.with {
             Some(module) => fill(
@@ -77,7 +77,7 @@ impl Part<'_> {
     }
 }
 
-/// A hash of the layout: name and version of the type; names, order and layouts of variants and fields.
+/// Returns code that hashes the layout: the name and version of the type, and the names, order and layouts of its variants and fields.
 fn layout(input: &Input, parts: &[Vec<Part<'_>>], brand: &TokenStream) -> TokenStream {
     let mut steps = TokenStream::new();
     for (variant, parts) in input.variants.iter().zip(parts) {
@@ -96,12 +96,12 @@ fn layout(input: &Input, parts: &[Vec<Part<'_>>], brand: &TokenStream) -> TokenS
     steps
 }
 
-/// What has the functions of the field's type, or stands for them if the type has none: `checks` reports that, once.
+/// Returns the type whose functions code calls for the field: the field's own, or a stand-in if it lacks the trait. `checks` reports that error once.
 fn this(part: &Part<'_>, brand: &TokenStream) -> TokenStream {
     fill("< ::strandline::layout::Field< $brand, $type > >", &[("type", &part.stored), ("brand", brand)])
 }
 
-/// Calls that fail to compile, at a field each, if its type does not implement the trait.
+/// Returns one call per field that compiles only if the field's type implements the trait.
 pub fn checks(parts: &[Vec<Part<'_>>], call: &str, brand: &TokenStream) -> TokenStream {
     let mut checks = TokenStream::new();
     for part in parts.iter().flatten().filter(|part| !part.change.is_skipped) {
@@ -110,7 +110,7 @@ pub fn checks(parts: &[Vec<Part<'_>>], call: &str, brand: &TokenStream) -> Token
     checks
 }
 
-/// What is written of the variants, one after another.
+/// The generated code for all variants, by the place where it goes.
 #[derive(Default)]
 struct Bodies {
     sizes: TokenStream,
@@ -124,11 +124,11 @@ struct Bodies {
     packed_sizes: TokenStream,
     packed_stores: TokenStream,
     packed_loads: TokenStream,
-    /// What makes the type one of a fixed size.
+    /// The conditions under which the type has a fixed size.
     fixed: TokenStream,
 }
 
-/// What is written of the fields of one variant, one after another.
+/// The generated code for the fields of one variant, by the place where it goes.
 #[derive(Default)]
 struct FieldBodies {
     size: TokenStream,
@@ -143,7 +143,7 @@ struct FieldBodies {
     packed_store: TokenStream,
     packed_load: TokenStream,
     fixed: TokenStream,
-    /// The variables that not all bodies use.
+    /// Code that uses the variables, which some of the bodies would leave unused.
     unused: TokenStream,
 }
 
@@ -238,7 +238,7 @@ fn bodies(input: &Input, parts: &[Vec<Part<'_>>], brand: &TokenStream) -> Bodies
     bodies
 }
 
-/// A root is of the same type under any brand, and of one size.
+/// Returns an implementation of `Root`. The type must be the same under each brand, and have a fixed size.
 fn root(
     input: &Input,
     stored: &[Vec<Part<'_>>],
@@ -274,15 +274,15 @@ fn root(
     fill(text, &parts)
 }
 
-/// The trait that fields implement.
+/// Returns the trait that fields must implement.
 fn trait_of(brand: &TokenStream) -> TokenStream {
     fill("::strandline::Persist< $brand >", &[("brand", brand)])
 }
 
-/// The words of a field where an earlier version has none: an option.
+/// Returns an expression for an option: the words of a field in versions that did not have it.
 fn default_of(part: &Part<'_>, words: &TokenStream) -> TokenStream {
     let Some(default) = &part.change.default else { return fill("::core::option::Option::None", &[]) };
-    // The value of a field has no other name here.
+    // `default` is a value of the field, which `with` still has to convert to what is stored.
     let value = match &part.change.with {
         Some(module) => fill("$module::store(&$default)", &[("module", module), ("default", default)]),
         None => default.clone(),
@@ -294,7 +294,8 @@ fn default_of(part: &Part<'_>, words: &TokenStream) -> TokenStream {
     )
 }
 
-/// What is said of the variants, whose fields have the functions of `this`; `words` is the function that makes a default's words.
+/// Returns code that describes the variants. `this` returns the type whose functions code calls for a field, `words` the function that makes a
+/// default's words.
 pub fn descriptions(
     input: &Input,
     parts: &[Vec<Part<'_>>],
@@ -332,7 +333,7 @@ pub fn descriptions(
     Ok(descriptions)
 }
 
-/// The type's own conditions, and that all its fields are of a fixed size.
+/// Returns the where clause that demands the type's own conditions and a fixed size of each field.
 fn fixed_where(own: &TokenStream, fixed: &TokenStream) -> TokenStream {
     let parts = [("own", own), ("fixed", fixed)];
     match (own.is_empty(), own.clone().into_iter().last()) {
@@ -343,7 +344,7 @@ fn fixed_where(own: &TokenStream, fixed: &TokenStream) -> TokenStream {
     }
 }
 
-/// Stores a packed variant of an enum.
+/// Code that stores a packed variant of an enum.
 const PACKED_VARIANT: &str = "$pattern => {
     $unused
     let (rest, behind) = ::strandline::layout::begin_packed(into, Self::PACKED, $variants, $number);
@@ -352,7 +353,7 @@ const PACKED_VARIANT: &str = "$pattern => {
     behind
 }";
 
-/// Size, number of words, storing and loading of a struct; then its size, storing and loading where it is packed.
+/// Code for a struct: its size, its number of words, storing and loading; then its packed size, packed storing and packed loading.
 const STRUCT_CODING: [&str; 7] = [
     "::strandline::layout::sum(&[$sizes])",
     "match self { $counts }",
@@ -363,7 +364,7 @@ const STRUCT_CODING: [&str; 7] = [
     "$packed_loads",
 ];
 
-/// As [`STRUCT_CODING`] of an enum, whose first word is the number of the variant.
+/// Code for an enum, in the order of [`STRUCT_CODING`]. Its first word is the number of the variant.
 const ENUM_CODING: [&str; 7] = [
     "::strandline::layout::largest(&[$sizes])",
     "1 + match self { $counts }",
@@ -394,7 +395,7 @@ const ENUM_CODING: [&str; 7] = [
     }",
 ];
 
-/// What [`STRUCT_CODING`] says of the type.
+/// Returns the code of [`STRUCT_CODING`] or [`ENUM_CODING`] for the type.
 fn coding(input: &Input, bodies: &Bodies, brand: &TokenStream) -> [TokenStream; 7] {
     let parts = [
         ("sizes", &bodies.sizes),
@@ -487,7 +488,7 @@ const PERSIST: &str = "
         }
     }";
 
-/// Brings what stands for the functions of types that have none into scope: `$missing`.
+/// Imports the trait `$missing`, whose functions stand in for those of types that lack the derived trait.
 pub const ANONYMOUS: &str = "const _: () = { use ::strandline::layout::$missing as _; $code };";
 
 const FIXED: &str = "// SAFETY: all its fields are of a fixed size.

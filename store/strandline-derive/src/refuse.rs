@@ -1,11 +1,10 @@
-//! Types that can be refused by their looks, with advice. What else does not implement the trait is refused by
-//! the compiler.
+//! Refuses types that are recognizable by their names, with advice. The compiler refuses other types that lack the trait.
 
 use proc_macro::{Delimiter, TokenTree};
 
 use crate::input::{Depth, Refused, Result, is, is_word, split};
 
-/// The tokens of a type that came through a macro's `$type:ty` stand in a group without delimiters.
+/// Unpacks a type that came through a macro's `$type:ty`, whose tokens are in a group without delimiters.
 pub fn ungrouped(ty: &[TokenTree]) -> Vec<TokenTree> {
     match ty {
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::None => {
@@ -15,7 +14,7 @@ pub fn ungrouped(ty: &[TokenTree]) -> Vec<TokenTree> {
     }
 }
 
-/// Refuses a field's type that points into volatile memory, or is the type `own` that is derived for, wherever it stands in it.
+/// Returns an error if a field's type contains a pointer into volatile memory, or the type `own` that the derive is for.
 pub fn refuse_volatile(ty: &[TokenTree], own: &str) -> Result<()> {
     let inside = ungrouped(ty);
     let refuse = |message: &str| Err(Refused::new(ty, message));
@@ -42,7 +41,7 @@ pub fn refuse_volatile(ty: &[TokenTree], own: &str) -> Result<()> {
         [TokenTree::Group(group)] => {
             let content: Vec<TokenTree> = group.stream().into_iter().collect();
             match group.delimiter() {
-                // The element of an array, and not its length.
+                // Only the element's type matters, not the array's length.
                 Delimiter::Bracket => refuse_volatile(&split(content, ';')[0], own),
                 _ => split(content, ',').iter().try_for_each(|element| refuse_volatile(element, own)),
             }
@@ -51,14 +50,14 @@ pub fn refuse_volatile(ty: &[TokenTree], own: &str) -> Result<()> {
     }
 }
 
-/// The last name of a path, and its arguments.
+/// Returns the last name of a path and the name's arguments.
 fn last_name(path: &[TokenTree]) -> Option<(String, Vec<Vec<TokenTree>>)> {
     let (mut name, mut arguments, mut depth) = (None, Vec::new(), Depth::default());
     for token in path {
         let was_inside = depth.is_inside();
         depth.pass(token);
         match token {
-            // A macro stands for a type that is not seen here.
+            // A macro call may produce any type.
             token if is(token, '!') && !was_inside => return None,
             TokenTree::Ident(ident) if !was_inside => {
                 name = Some(ident.to_string());
@@ -75,7 +74,7 @@ fn refuse_path(path: &[TokenTree], own: &str, refuse: impl Fn(&str) -> Result<()
     let Some((name, arguments)) = last_name(path) else { return Ok(()) };
     let is_lifetime = |argument: &Vec<TokenTree>| argument.first().is_some_and(|first| is(first, '\''));
     let branded = arguments.iter().any(is_lifetime);
-    // A path of several names may be that of another type.
+    // A path of several names may refer to another type of that name.
     let is_own = name == own && path.first().is_some_and(|first| is_word(first, own));
     match name.as_str() {
         _ if is_own || name == "Self" => refuse(
@@ -94,7 +93,7 @@ fn refuse_path(path: &[TokenTree], own: &str, refuse: impl Fn(&str) -> Result<()
             "interior mutability has no place in a pool, where transactions isolate: \
              keep the value itself",
         ),
-        // A branded type says itself what it takes.
+        // A type with a brand decides about its arguments itself.
         _ if branded => Ok(()),
         _ => {
             arguments.iter().filter(|argument| is_type(argument)).try_for_each(|ty| refuse_volatile(ty, own))
@@ -102,7 +101,7 @@ fn refuse_path(path: &[TokenTree], own: &str, refuse: impl Fn(&str) -> Result<()
     }
 }
 
-/// Whether an argument is a type, and neither a value nor what an associated type is to be.
+/// Returns whether an argument is a type, and not a value or a condition on an associated type.
 fn is_type(argument: &[TokenTree]) -> bool {
     let is_value = match argument.first() {
         Some(TokenTree::Literal(_)) => true,

@@ -1,16 +1,16 @@
-//! Code to be written, as text with places to be filled.
+//! Generates code from text with placeholders.
 
 use proc_macro::{Group, Literal, Span, TokenStream, TokenTree};
 
-/// The code of `text`, in which `$name` stands for what `parts` has under that name.
+/// Returns the code of `text`, with each `$name` replaced by the part of that name.
 ///
 /// # Panics
-/// `text` is no Rust, or names a part that is not there: a mistake in this crate, whatever the input is.
+/// Panics if `text` is not Rust or names an unknown part, which is a mistake in this crate, whatever the input is.
 pub fn fill(text: &str, parts: &[(&str, &TokenStream)]) -> TokenStream {
     filled(text, parts, None)
 }
 
-/// The same, where errors of the compiler about it point to `at`.
+/// Like [`fill`], but the compiler's errors about the code point to `at`.
 pub fn fill_at(at: Span, text: &str, parts: &[(&str, &TokenStream)]) -> TokenStream {
     filled(text, parts, Some(at))
 }
@@ -46,12 +46,12 @@ fn replaced(template: TokenStream, parts: &[(&str, &TokenStream)], at: Option<Sp
     code
 }
 
-/// A literal, or any other token, as code.
+/// Returns a literal or another token as code.
 pub fn token(token: impl Into<TokenTree>) -> TokenStream {
     token.into().into()
 }
 
-/// `text` as a string literal.
+/// Returns `text` as a string literal.
 pub fn string(text: &str) -> TokenStream {
     token(Literal::string(text))
 }

@@ -1,4 +1,4 @@
-//! What the typed API refuses is refused by the compiler, with advice.
+//! The compiler refuses what the typed API forbids, with advice.
 
 #[test]
 fn the_compiler_refuses() {

@@ -1,7 +1,7 @@
 //! SQLite on a pool, beside SQLite with its write-ahead log and with its rollback journal, all on the same disk and all with `synchronous = FULL`.
 //!
-//! The statements are a mix like that of SQLite's own speedtest1 (inserts, queries, updates and deletes of one table after the other, mostly in large
-//! transactions), written anew. Small commits, of which speedtest1 has none, are counted apart.
+//! The statements are a mix like that of SQLite's own speedtest1: inserts, queries, updates and deletes of one table after the other, mostly in large
+//! transactions. They are written anew. Small commits, which speedtest1 does not have, are counted separately.
 //!
 //! ```sh
 //! cargo bench -p strandline-sqlite --bench speed -- [rows, 10000 by default] [rounds, 3]
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 
 use strandline_sqlite::rusqlite::{Connection, Result};
 
-/// What is measured, and the rows that it handles, as a part of all.
+/// A test's name, and the function that runs it. The second argument is the number of rows of the whole benchmark.
 type Test = (&'static str, fn(&Connection, u64) -> Result<()>);
 
-/// Numbers that jump about, the same in each run.
+/// Maps a number to a pseudorandom one below `rows`.
 fn jump(number: u64, rows: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) % rows
 }
 
-/// A number in English words, as long as such texts are.
+/// Spells a number's digits in English words, as speedtest1 does.
 fn words(mut number: u64) -> String {
     const DIGITS: [&str; 10] =
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
@@ -35,7 +35,7 @@ fn words(mut number: u64) -> String {
     }
 }
 
-/// Runs a statement with (1) a number, (2) another one and (3) words, `count` times in one transaction.
+/// Runs a statement `count` times in one transaction. Its parameters are a number, another number, and that number in words.
 fn repeat(db: &Connection, count: u64, rows: u64, sql: &str) -> Result<()> {
     db.execute_batch("BEGIN")?;
     let mut statement = db.prepare(sql)?;
@@ -56,7 +56,7 @@ fn repeat(db: &Connection, count: u64, rows: u64, sql: &str) -> Result<()> {
     db.execute_batch("COMMIT")
 }
 
-/// In this order: each builds on those before.
+/// The tests in order. Each one builds on those before it.
 const TESTS: &[Test] = &[
     ("inserts, no index", |db, n| {
         db.execute_batch("CREATE TABLE z1 (a INTEGER, b INTEGER, c TEXT)")?;
@@ -163,14 +163,14 @@ const TESTS: &[Test] = &[
     ("ANALYZE", |db, _| db.execute_batch("ANALYZE")),
 ];
 
-/// Commits of one row each, which are not counted with the others.
+/// Number of commits of one row each, which are counted separately.
 const COMMITS: u64 = 1000;
 
-/// A name, the URI's end, and the journal mode.
+/// The name, the end of the URI, and the journal mode.
 const WAYS: [(&str, &str, &str); 3] =
     [("pool", "?vfs=strandline", "DELETE"), ("WAL", "", "WAL"), ("journal", "", "DELETE")];
 
-/// The times of all tests, and behind them that of the commits.
+/// Returns the times of all tests, followed by the time of the commits.
 fn measure(folder: &Path, way: usize, rows: u64) -> Result<Vec<Duration>> {
     let (name, end, mode) = WAYS[way];
     let folder = folder.join(name);
@@ -208,7 +208,7 @@ fn main() {
     let (rows, rounds) = (numbers.next().unwrap_or(10_000).max(1000), numbers.next().unwrap_or(3).max(1));
     strandline_sqlite::register().unwrap();
     let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    // In turn, so that what else the machine does meets all.
+    // The ways alternate, so that other load on the machine affects all of them.
     let mut all: [Vec<Vec<Duration>>; 3] = Default::default();
     for _ in 0..rounds {
         for (way, measured) in all.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! What a connection writes to a database until it commits: then all of it becomes one transaction of the pool.
+//! Collects what a connection writes to a database. On commit, all of it becomes one transaction of the pool.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use strandline_core::Result;
 
 use crate::files::{PAGE_BYTES, Storage, pieces};
 
-/// The changes to a file that nobody else sees yet.
+/// The changes to a file, which other connections do not see yet.
 #[derive(Default)]
 pub(crate) struct Buffer {
-    /// `None`: nothing has changed.
+    /// `None` if nothing has changed.
     extent: Option<Extent>,
     pages: BTreeMap<u64, Box<[u8]>>,
 }
 
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Bytes in the file.
+    /// Size of the file, in bytes.
     size: u64,
-    /// Of the stored file no more than so many bytes are left.
+    /// The number of bytes at the stored file's beginning that are still valid.
     kept: u64,
 }
 
@@ -36,7 +36,7 @@ impl Buffer {
         self.extent.map_or_else(|| storage.size(file), |extent| Ok(extent.size))
     }
 
-    /// Reads from `offset` on, and gives how many bytes there were.
+    /// Reads from `offset` on. Returns the number of bytes read.
     pub fn read(&self, storage: &mut dyn Storage, file: u64, offset: u64, into: &mut [u8]) -> Result<usize> {
         let Some(Extent { size, kept }) = self.extent else { return storage.read(file, offset, into) };
         let length = size.saturating_sub(offset).min(into.len() as u64) as usize;
@@ -76,7 +76,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Shortens the file; a shorter one stays as it is.
+    /// Shortens the file to `size` bytes. Does nothing to a shorter file.
     pub fn truncate(&mut self, storage: &mut dyn Storage, file: u64, size: u64) -> Result<()> {
         let extent = self.begin(storage, file)?;
         extent.size = extent.size.min(size);
@@ -88,7 +88,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Stores all changes, in one transaction, or none; either way there are none here any more.
+    /// Stores all changes in one transaction, or none of them. The buffer is empty afterwards in either case.
     pub fn commit(&mut self, storage: &mut dyn Storage, file: u64) -> Result<()> {
         let Some(Extent { size, kept }) = self.extent.take() else { return Ok(()) };
         let pages = std::mem::take(&mut self.pages);
@@ -101,7 +101,7 @@ impl Buffer {
             .collect();
         let end = writes.last().map_or(0, |(offset, bytes)| offset + bytes.len() as u64);
         if size > end.max(kept) {
-            // It ends in a hole.
+            // The file ends in a hole, so the write of its last byte sets its size.
             writes.push((size - 1, &[0]));
         }
         storage.write(file, kept, &writes)
@@ -135,7 +135,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Beside a vector of bytes; what was not committed is in neither when the buffer is forgotten.
+        /// Compares a buffer with a vector of bytes. Both lose what was not committed when the buffer is dropped.
         #[test]
         fn a_buffer_reads_as_the_file_will(steps in prop::collection::vec(step(), 1..25)) {
             with_files(|storage| {

@@ -1,21 +1,21 @@
-//! Pages that were read or written lately, for a pool that nobody else writes: as the system keeps those of ordinary files.
+//! Caches pages that were recently read or written, as the system does for ordinary files. The caller makes sure that nobody else writes to the pool.
 
 use strandline_core::Result;
 
 use crate::files::{PAGE_BYTES, Storage, pieces};
 
-/// Pages that are kept at most: 64 MB.
+/// The most pages in the cache: 64 MB.
 const PAGES: usize = 1 << 14;
 
-/// Keeps pages of the files in `storage`. A page has one place where it can be kept.
+/// Caches pages of the files in `storage`. A page's number determines its only place in the cache.
 pub(crate) struct Cache<S> {
     storage: S,
     pages: Vec<Option<Kept>>,
-    /// The size of the file that was asked for last.
+    /// The file whose size was last asked for, and that size.
     size: Option<(u64, u64)>,
 }
 
-/// The file and number of a page, and its bytes; what is behind the file's end is zero.
+/// The file, a page's number in it, and the page's bytes. Bytes behind the file's end are zero.
 type Kept = (u64, u64, Box<[u8]>);
 
 fn place(file: u64, page: u64) -> usize {
@@ -27,7 +27,7 @@ impl<S: Storage> Cache<S> {
         Self { storage, pages: (0..PAGES).map(|_| None).collect(), size: None }
     }
 
-    /// The page, if it is kept.
+    /// Returns the page if it is cached.
     fn page(&mut self, file: u64, page: u64) -> Option<&mut [u8]> {
         match &mut self.pages[place(file, page)] {
             Some((kept_file, kept_page, bytes)) if (*kept_file, *kept_page) == (file, page) => Some(bytes),
@@ -85,7 +85,7 @@ impl<S: Storage> Storage for Cache<S> {
     }
 
     fn write(&mut self, file: u64, kept: u64, writes: &[(u64, &[u8])]) -> Result<()> {
-        // What fails half way is read again.
+        // `size` stays empty if the write fails, so that it is read again.
         let size = std::mem::take(&mut self.size);
         if let Err(error) = self.storage.write(file, kept, writes) {
             self.forget();
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
     use crate::files::tests::with_files;
 
-    /// A storage that is lent.
+    /// A borrowed storage.
     struct Lent<'a>(&'a mut dyn Storage);
 
     impl Storage for Lent<'_> {
@@ -151,7 +151,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Two files, written through the cache and cut short: what it reads is what is stored, and what was written.
+        /// Writes and truncates two files through the cache. Reading through it must give what is stored, which must be what was written.
         #[test]
         fn a_cache_reads_what_is_stored(
             steps in prop::collection::vec((0usize..2, 0u64..40_000, 0usize..9000, any::<u8>(), prop::option::of(0u64..40_000)), 1..25),

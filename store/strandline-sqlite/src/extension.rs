@@ -1,4 +1,4 @@
-//! The VFS as an extension that any SQLite loads, for its shell and other languages.
+//! The VFS as a loadable extension, for SQLite's shell and for other languages.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::paths::Paths;
 use crate::shared::{App, Home, Sqlite};
 use crate::vfs::register as register_vfs;
 
-/// The part of `sqlite3_api_routines` (sqlite3ext.h) that is used. SQLite only ever appends to it.
+/// The routines of `sqlite3_api_routines` (sqlite3ext.h) that this extension uses. SQLite only ever appends to that structure.
 #[repr(C)]
 struct Routines {
     _before: [*const c_void; 141],
@@ -24,12 +24,12 @@ struct Routines {
     uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
 }
 
-/// The index of `log`.
+/// The index of `log` in the table.
 const LOG: usize = 167;
-/// The index of `uri_boolean`.
+/// The index of `uri_boolean` in the table.
 const URI_BOOLEAN: usize = 187;
 
-/// What SQLite calls when it loads the library, by the name of its file: registers the VFS `strandline`.
+/// The extension's entry point, whose name SQLite derives from the library's file name. It registers the VFS `strandline`.
 ///
 /// ```sql
 /// .load target/distribution/libstrandline_sqlite
@@ -37,14 +37,14 @@ const URI_BOOLEAN: usize = 187;
 /// ```
 ///
 /// # Safety
-/// `routines` are those of an SQLite that calls this as it calls the entry point of an extension.
+/// The caller is SQLite, and `routines` points to its routines.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_strandlinesqlite_init(
     _: *mut ffi::sqlite3,
     _: *mut *mut c_char,
     routines: *const ffi::sqlite3_api_routines,
 ) -> c_int {
-    // SAFETY: every SQLite since 3.7 has these routines there, and they stay.
+    // SAFETY: each SQLite since 3.7 has these routines at these places, and they live as long as the process.
     let routines = unsafe { &*routines.cast::<Routines>() };
     let sqlite = Sqlite {
         find: routines.vfs_find,
@@ -53,21 +53,21 @@ pub unsafe extern "C" fn sqlite3_strandlinesqlite_init(
         uri_parameter: routines.uri_parameter,
         log: routines.log,
     };
-    // SAFETY: the functions are SQLite's. The VFS is used by connections that know nothing of the one that has loaded it.
+    // SAFETY: the functions are SQLite's. Connections use the VFS without the one that loaded the extension.
     match unsafe { register_in(sqlite) } {
         Ok(()) => ffi::SQLITE_OK_LOAD_PERMANENTLY,
         Err(code) => code,
     }
 }
 
-/// Registers the VFS `strandline` with an SQLite, unless it is there.
+/// Registers the VFS `strandline` with an SQLite, unless it is registered already.
 ///
 /// # Safety
-/// The functions are those of an SQLite.
+/// `sqlite` holds the functions of an SQLite.
 unsafe fn register_in(sqlite: Sqlite) -> Result<(), c_int> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises it.
     unsafe {
         if (sqlite.find)(c"strandline".as_ptr()).is_null() {
             let home = Home::Paths(Paths::default());
@@ -78,8 +78,8 @@ unsafe fn register_in(sqlite: Sqlite) -> Result<(), c_int> {
     Ok(())
 }
 
-/// Registers the VFS `strandline` with the SQLite that this crate brings: each database is then a pool of its own, in the file that is
-/// named. A commit is one transaction of the pool, on the disk when it returns, whatever `PRAGMA synchronous` says.
+/// Registers the VFS `strandline` with the SQLite that this crate links. Each database is then a pool of its own, in the database's file. A commit is
+/// one transaction of the pool and is durable when it returns, whatever the value of `PRAGMA synchronous`.
 ///
 /// ```
 /// use strandline_sqlite::rusqlite::Connection;
@@ -93,13 +93,13 @@ unsafe fn register_in(sqlite: Sqlite) -> Result<(), c_int> {
 /// ```
 ///
 /// # Errors
-/// SQLite refuses it.
+/// Returns an error if SQLite refuses it.
 pub fn register() -> strandline_core::Result<()> {
-    // SAFETY: of the SQLite that is linked.
+    // SAFETY: the functions are those of the linked SQLite.
     unsafe { register_in(linked()) }.map_err(crate::refused)
 }
 
-/// The functions of the SQLite that is linked.
+/// Returns the functions of the linked SQLite.
 pub(crate) fn linked() -> Sqlite {
     Sqlite {
         find: ffi::sqlite3_vfs_find,
@@ -114,7 +114,7 @@ pub(crate) fn linked() -> Sqlite {
 mod tests {
     use super::*;
 
-    /// The SQLite that is linked hands its routines to an extension, which finds in them what it is linked with.
+    /// The linked SQLite calls an extension with its routines. Those at our indices must be the linked functions.
     #[test]
     fn the_routines_are_where_they_are_said_to_be() {
         unsafe extern "C" fn look(
@@ -122,7 +122,7 @@ mod tests {
             _: *mut *mut c_char,
             routines: *const ffi::sqlite3_api_routines,
         ) -> c_int {
-            // SAFETY: SQLite's own.
+            // SAFETY: these are SQLite's own routines.
             let routines = unsafe { &*routines.cast::<Routines>() };
             let found = [
                 routines.vfs_find as usize,
@@ -140,7 +140,7 @@ mod tests {
             ];
             if found == linked { ffi::SQLITE_OK } else { ffi::SQLITE_ERROR }
         }
-        // SAFETY: `look` is an entry point, and stays.
+        // SAFETY: `look` is an entry point, and lives as long as the process.
         unsafe { ffi::sqlite3_auto_extension(Some(look)) };
         let opened = rusqlite::Connection::open_in_memory();
         // SAFETY: as above.

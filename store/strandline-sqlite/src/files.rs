@@ -1,8 +1,8 @@
-//! Files in a pool: names, sizes and pages in one key-value store, each change one transaction.
+//! Files in a pool. One key-value store holds their names, sizes and pages; each change is one transaction.
 //!
-//! Keys begin with a letter: `n` and a name leads to the file's number; `s` and a number to its size and its
-//! *reach*, the page behind the last that may be there; `p`, a number and a page's number to 4096 bytes; `d`
-//! holds the numbers of files that have lost their names and whose pages are being freed; `i` the next number.
+//! A key begins with a letter. `n` and a name map to the file's number. `s` and a file's number map to its size and its *reach*, which is the number
+//! of the first page behind all that may exist. `p`, a file's number and a page's number map to 4096 bytes. `d` maps to the numbers of deleted files
+//! whose pages are still being freed, and `i` to the next number.
 
 use std::borrow::BorrowMut;
 use std::marker::PhantomData;
@@ -13,41 +13,41 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::KeyValueStore;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 
-/// Bytes in a page of a file.
+/// Size of a page, in bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Pages freed in one transaction.
+/// Number of pages that one transaction frees.
 const FREED_AT_ONCE: u64 = 1024;
 
-/// What is stored of a page that is written again.
+/// What is logged and stored when a page is written again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
-    /// The words that differ.
+    /// Only the words that differ.
     #[default]
     Changes,
-    /// All of it, as SQLite's pager writes it to a file.
+    /// The whole page, as SQLite's pager writes it to a file.
     Whole,
 }
 
-/// What the VFS needs of whoever keeps its files. Every call is atomic, and durable when it returns.
+/// The storage of files behind the VFS. Each call is atomic, and durable when it returns.
 pub(crate) trait Storage {
-    /// The number of the file `name`.
+    /// Returns the number of the file `name`.
     fn find(&mut self, name: &[u8]) -> Result<Option<u64>>;
-    /// Makes an empty file, and gives its number.
+    /// Creates an empty file. Returns its number.
     fn create(&mut self, name: &[u8]) -> Result<u64>;
-    /// Deletes the file `name`; whether it was there.
+    /// Deletes the file `name`. Returns whether it existed.
     fn delete(&mut self, name: &[u8]) -> Result<bool>;
-    /// Bytes in a file.
+    /// Returns the size of a file, in bytes.
     fn size(&mut self, file: u64) -> Result<u64>;
-    /// Reads from `offset` on, and gives how many bytes there were.
+    /// Reads from `offset` on. Returns the number of bytes read.
     fn read(&mut self, file: u64, offset: u64, into: &mut [u8]) -> Result<usize>;
-    /// Leaves at most `kept` bytes of what is there, and then writes all of these, each at its offset and in their order: all or nothing.
+    /// Truncates the file to at most `kept` bytes and then performs the writes in their order, each at its offset, all in one transaction.
     fn write(&mut self, file: u64, kept: u64, writes: &[(u64, &[u8])]) -> Result<()>;
-    /// Shortens a file; a shorter file stays as it is.
+    /// Shortens a file to `size` bytes. Does nothing to a shorter file.
     fn truncate(&mut self, file: u64, size: u64) -> Result<()>;
 }
 
-/// The files under one root word, and who runs their transactions.
+/// The files under one root word, and the runner of their transactions.
 pub(crate) struct Files<B, R> {
     store: KeyValueStore,
     pages: Pages,
@@ -55,15 +55,14 @@ pub(crate) struct Files<B, R> {
     _runner: PhantomData<fn(&mut R)>,
 }
 
-/// Bytes of heap that files of `bytes` bytes together take at most, in a store of `buckets` buckets.
+/// Returns the most bytes of heap that files of `bytes` bytes together take in a store of `buckets` buckets.
 pub fn heap_bytes(bytes: u64, buckets: u64) -> u64 {
-    // A page is a node of 3 words, a key of 17 bytes and 4096 bytes of contents; the heap rounds up.
+    // A page takes a node of 3 words, a key of 17 bytes and 4096 bytes of content; the heap rounds these up.
     buckets * 8 + bytes.div_ceil(PAGE_BYTES) * (PAGE_BYTES + 1024) + (1 << 20)
 }
 
 impl<R: Runner, B: BorrowMut<R>> Files<B, R> {
-    /// Creates the store of files under `root`, or opens the one that is there and finishes what a crash has
-    /// interrupted.
+    /// Creates the store of files under `root`, or opens it. Finishes work that a crash has interrupted.
     pub(crate) fn new(mut runner: B, root: PersistentAddress, buckets: u64) -> Result<Self> {
         let store = match runner.borrow_mut().view(|tx| KeyValueStore::open(tx, root)) {
             Ok(store) => store,
@@ -73,36 +72,36 @@ impl<R: Runner, B: BorrowMut<R>> Files<B, R> {
             Err(error) => return Err(error),
         };
         let mut files = Self { store, pages: Pages::default(), runner, _runner: PhantomData };
-        files.bury_the_dead()?;
+        files.reclaim_orphans()?;
         Ok(files)
     }
 
-    /// The same files for somebody else.
+    /// Opens the files for another runner.
     pub(crate) fn open(mut runner: B, root: PersistentAddress, pages: Pages) -> Result<Self> {
         let store = runner.borrow_mut().view(|tx| KeyValueStore::open(tx, root))?;
         Ok(Self { store, pages, runner, _runner: PhantomData })
     }
 
-    /// Frees the pages of files that were deleted when the power failed.
-    fn bury_the_dead(&mut self) -> Result<()> {
+    /// Frees the pages of files whose deletion a crash has interrupted.
+    fn reclaim_orphans(&mut self) -> Result<()> {
         let store = self.store;
-        let dead = self.runner.borrow_mut().view(|tx| the_dead(&store, tx))?;
-        dead.into_iter().try_for_each(|file| self.bury(file))
+        let orphans = self.runner.borrow_mut().view(|tx| orphans(&store, tx))?;
+        orphans.into_iter().try_for_each(|file| self.reclaim(file))
     }
 
-    /// Frees a file that has no name any more.
-    fn bury(&mut self, file: u64) -> Result<()> {
+    /// Frees a deleted file.
+    fn reclaim(&mut self, file: u64) -> Result<()> {
         self.free_pages(file, 0)?;
         let store = self.store;
         self.runner.borrow_mut().run(|tx| {
             store.remove(tx, &key(b's', file))?;
-            let mut dead = the_dead(&store, tx)?;
-            dead.retain(|&number| number != file);
-            set_the_dead(&store, tx, &dead)
+            let mut orphans = orphans(&store, tx)?;
+            orphans.retain(|&number| number != file);
+            set_orphans(&store, tx, &orphans)
         })
     }
 
-    /// Frees the pages from number `first` on, from the end, some in each transaction.
+    /// Frees the pages from number `first` on: begins with the last ones, and frees some in each transaction.
     fn free_pages(&mut self, file: u64, first: u64) -> Result<()> {
         let store = self.store;
         loop {
@@ -145,17 +144,17 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
 
     fn delete(&mut self, name: &[u8]) -> Result<bool> {
         let store = self.store;
-        // The name goes at once: a journal that loses its pages one by one would still be a journal.
-        let dead = self.runner.borrow_mut().run(|tx| {
+        // The name is removed first: a journal that lost only some pages would still count as a journal.
+        let deleted = self.runner.borrow_mut().run(|tx| {
             let Some(number) = number_of(&store, tx, name)? else { return Ok(None) };
             store.remove(tx, &named(name))?;
-            let mut dead = the_dead(&store, tx)?;
-            dead.push(number);
-            set_the_dead(&store, tx, &dead)?;
+            let mut orphans = orphans(&store, tx)?;
+            orphans.push(number);
+            set_orphans(&store, tx, &orphans)?;
             Ok(Some(number))
         })?;
-        dead.map_or(Ok(()), |number| self.bury(number))?;
-        Ok(dead.is_some())
+        deleted.map_or(Ok(()), |number| self.reclaim(number))?;
+        Ok(deleted.is_some())
     }
 
     fn size(&mut self, file: u64) -> Result<u64> {
@@ -189,7 +188,7 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
             let is_shorter = extent.shorten(&store, tx, file, kept)?;
             let mut contents = Vec::new();
             for &(offset, bytes) in writes {
-                // A hole reads as zeros, and pages that an interrupted truncation has left are none of it.
+                // The write makes a hole, which must read as zeros. An interrupted truncation may have left pages there, so this removes them.
                 for number in extent.size.div_ceil(PAGE_BYTES)..extent.reach.min(offset / PAGE_BYTES) {
                     store.remove(tx, &page(file, number))?;
                 }
@@ -233,12 +232,12 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
     }
 }
 
-/// How far a file goes.
+/// The extent of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Extent {
-    /// Bytes.
+    /// The file's size, in bytes.
     size: u64,
-    /// The page behind the last that may be there; at the size's or above it.
+    /// The number of the first page behind all that may exist; never below the size's.
     reach: u64,
 }
 
@@ -252,7 +251,7 @@ impl Extent {
         }
     }
 
-    /// Makes it end at `size`, with zeros behind that in the last page; whether it was longer.
+    /// Shortens the file to `size` bytes, and zeroes the rest of the last page. Returns whether the file was longer.
     fn shorten(
         &mut self,
         store: &KeyValueStore,
@@ -286,13 +285,13 @@ fn number_of(store: &KeyValueStore, tx: &mut impl Read, name: &[u8]) -> Result<O
     Ok(store.get(tx, &named(name))?.map(|bytes| word(&bytes)))
 }
 
-/// The files that have no name any more.
-fn the_dead(store: &KeyValueStore, tx: &mut impl Read) -> Result<Vec<u64>, Abort> {
+/// Returns the numbers of the deleted files that are not yet freed.
+fn orphans(store: &KeyValueStore, tx: &mut impl Read) -> Result<Vec<u64>, Abort> {
     Ok(store.get(tx, b"d")?.unwrap_or_default().chunks(8).map(word).collect())
 }
 
-fn set_the_dead(store: &KeyValueStore, tx: &mut impl Transaction, dead: &[u64]) -> Result<(), Abort> {
-    let bytes: Vec<u8> = dead.iter().flat_map(|number| number.to_le_bytes()).collect();
+fn set_orphans(store: &KeyValueStore, tx: &mut impl Transaction, orphans: &[u64]) -> Result<(), Abort> {
+    let bytes: Vec<u8> = orphans.iter().flat_map(|number| number.to_le_bytes()).collect();
     store.insert(tx, b"d", &bytes)?;
     Ok(())
 }
@@ -314,17 +313,17 @@ fn page(file: u64, number: u64) -> [u8; 17] {
     key
 }
 
-/// The word in (at least) eight bytes; what is missing is zero.
+/// Returns the word in the first eight bytes. Missing bytes count as zero.
 fn word(bytes: &[u8]) -> u64 {
     bytes.iter().take(8).rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-/// A part of a read or write that lies in one page.
+/// The part of a read or write that is within one page.
 pub(crate) struct Piece {
     pub page: u64,
-    /// Where it begins in the page.
+    /// Its offset in the page.
     pub within: usize,
-    /// Where it begins in what is read or written.
+    /// Its offset in the bytes that are read or written.
     pub from: usize,
     pub length: usize,
 }
@@ -354,7 +353,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Files in a new pool.
+    /// Runs `body` with files in a new pool.
     pub fn with_files(body: impl FnOnce(&mut dyn Storage)) {
         let folder = tempfile::tempdir().unwrap();
         let geometry = Geometry { size: 24 << 20, logs: 2, ..Geometry::default() };

@@ -1,14 +1,14 @@
 //! SQLite on a Strandline pool.
 //!
-//! There are two ways to it. [`register`] makes the VFS `strandline`, with which each database is a pool of its own, in the file that SQLite is
-//! told: for programs in Rust, and, as a loadable extension ([`sqlite3_strandlinesqlite_init`]), for the `sqlite3` shell and other
-//! languages. `docs/sqlite.md` introduces it.
+//! There are two ways to use it. [`register`] registers the VFS `strandline`, with which each database is a pool of its own, in the database's file.
+//! It serves programs in Rust and, as a loadable extension ([`sqlite3_strandlinesqlite_init`]), the `sqlite3` shell and other languages.
+//! `docs/sqlite.md` introduces it.
 //!
-//! A [`Vfs`] keeps any number of databases in a pool of the program's own, in whatever domain that is, beside other data.
-//! SQLite then hands the changed pages over through its batch-atomic-write interface and writes no journal. Where that interface
-//! cannot serve (a commit across attached databases, the first commit to an empty
-//! database, a transaction that is larger than SQLite's cache) SQLite keeps its rollback journal, which lies in the pool too. Of an SQLite that was built
-//! without it the VFS collects the changes itself ([`Commit::Buffered`]). [`Vfs::commits`] and [`Vfs::statistics`] say which it is.
+//! A [`Vfs`] keeps any number of databases in a pool that the program has opened, beside other data and in any domain. SQLite then hands the changed
+//! pages over through its batch-atomic-write interface and writes no journal. Where that interface cannot serve (a commit across attached databases,
+//! the first commit to an empty database, a transaction that is larger than SQLite's cache) SQLite writes its rollback journal, which is in the pool
+//! too. If SQLite was built without that interface, the VFS collects the changes itself ([`Commit::Buffered`]). [`Vfs::commits`] and
+//! [`Vfs::statistics`] tell how commits are done.
 //!
 //! ```
 //! use strandline_core::file::{Options, Pool};
@@ -28,8 +28,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The connections of one VFS exclude each other by SQLite's own locks. Databases have rollback journals, no
-//! write-ahead log: `PRAGMA journal_mode=WAL` answers `delete`.
+//! The connections of one VFS exclude each other by SQLite's own locks. Databases cannot have a write-ahead log: `PRAGMA journal_mode=WAL` answers
+//! `delete`.
 
 mod buffer;
 mod cache;
@@ -53,66 +53,65 @@ use strandline_core::transaction::{Read, Runner};
 
 pub use extension::{register, sqlite3_strandlinesqlite_init};
 pub use files::{PAGE_BYTES, Pages, heap_bytes};
-/// The SQLite that this crate brings, as `rusqlite` shows it.
+/// The SQLite that this crate links, through `rusqlite`.
 pub use rusqlite;
 
 use files::{Files, Storage};
 use memory::Journals;
 use shared::{App, Home, Shared};
 
-/// Buckets of the store that a VFS keeps its pages in, one page in a bucket for databases of 256 MB.
+/// Buckets of the store in which a VFS keeps its pages. A database of 256 MB has one page per bucket.
 pub const BUCKETS: u64 = 1 << 16;
 
 /// How a SQL commit becomes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// All changed pages in one transaction of the pool, where SQLite lets it.
+    /// All changed pages form one transaction of the pool, if SQLite permits it.
     Atomic,
-    /// By SQLite's rollback journal.
+    /// SQLite writes its rollback journal.
     Journal,
-    /// All that was written since the last commit in one transaction of the pool, whatever its size; the VFS collects it in memory, and SQLite's
-    /// journal too. It needs nothing of SQLite. Of a transaction over several databases, each database commits for itself.
+    /// All that was written since the last commit forms one transaction of the pool, whatever its size. The VFS collects it in memory, with SQLite's
+    /// journal. It needs no special interface of SQLite. A transaction over several databases is not atomic: each database commits for itself.
     Buffered,
 }
 
-/// What a VFS has done.
+/// Counts of a VFS's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// SQL commits that were one transaction of the pool.
     pub atomic_commits: u64,
-    /// Commits that the pool refused as one transaction, so that SQLite wrote a journal.
+    /// Commits that the pool refused as one transaction, so that SQLite wrote a journal instead.
     pub refused_batches: u64,
-    /// Times that SQLite opened a journal.
+    /// How often SQLite opened a journal.
     pub journals: u64,
 }
 
-/// An SQLite VFS whose files lie in a pool. A few hundred bytes of it stay when it is dropped, as SQLite gives no
-/// sign of when it has seen the last of a VFS.
+/// An SQLite VFS whose files are in a pool. Dropping it leaks a few hundred bytes, because SQLite does not tell when it no longer uses a VFS.
 pub struct Vfs {
     name: String,
     table: *mut ffi::sqlite3_vfs,
     shared: Arc<Shared>,
 }
 
-// SAFETY: the pointer is only given back to SQLite, which takes it from any thread; what is shared is behind a mutex.
+// SAFETY: the pointer is only passed back to SQLite, which accepts it from any thread; a mutex protects what is shared.
 unsafe impl Send for Vfs {}
-// SAFETY: as above; no method changes anything but behind the mutex.
+// SAFETY: as above; each method changes only what the mutex protects.
 unsafe impl Sync for Vfs {}
 
 impl Vfs {
-    /// A VFS whose files hang from root word `root` (below 8) of the runner's pool; they are made there, or opened,
-    /// and what a crash has interrupted is finished.
+    /// Creates a VFS whose files are under root word `root` (below 8) of the runner's pool. Creates the files' store if it does not exist, and
+    /// finishes work that a crash has interrupted.
     ///
     /// # Errors
-    /// Something else hangs from the root; the pool is full or damaged.
+    /// Returns an error if the root refers to something else or if the pool is full or damaged.
     pub fn new<R: Runner + Send + 'static>(runner: R, root: u64) -> Result<Self> {
         Self::with_commit(runner, root, Commit::Atomic)
     }
 
-    /// As [`Vfs::new`], with the commits that `commit` says.
+    /// Like [`Vfs::new`], with another way to commit.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Vfs::new`].
     pub fn with_commit<R: Runner + Send + 'static>(mut runner: R, root: u64, commit: Commit) -> Result<Self> {
         let root = address(&mut runner, root)?;
         let files = Files::<R, R>::new(runner, root, BUCKETS)?;
@@ -122,7 +121,7 @@ impl Vfs {
     fn register(commit: Commit, storage: Option<Box<dyn Storage + Send>>) -> Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("strandline-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        // SAFETY: the name is a C string; SQLite only reads it.
+        // SAFETY: the argument is a C string, which SQLite only reads.
         let has_batches =
             unsafe { ffi::sqlite3_compileoption_used(c"ENABLE_BATCH_ATOMIC_WRITE".as_ptr()) != 0 };
         let commit = match commit {
@@ -132,7 +131,7 @@ impl Vfs {
         let shared = Arc::new(Shared::new(commit, storage, None));
         let home = Home::Pool(shared.clone());
         let c_name = CString::new(name.clone()).map_err(|_| Error::Parameter("a name with a zero".into()))?;
-        // SAFETY: the functions of the SQLite that is linked.
+        // SAFETY: the functions are those of the linked SQLite.
         let table = unsafe {
             vfs::register(extension::linked(), c_name, |system| App {
                 system,
@@ -144,49 +143,48 @@ impl Vfs {
         Ok(Self { name, table, shared })
     }
 
-    /// How commits become durable: [`Commit::Buffered`] in place of [`Commit::Atomic`] where this SQLite was built without batches.
+    /// Returns how commits become durable. If SQLite was built without batches, this is [`Commit::Buffered`] instead of [`Commit::Atomic`].
     pub fn commits(&self) -> Commit {
         self.shared.commit
     }
 
-    /// What it has done so far.
+    /// Returns the counts so far.
     pub fn statistics(&self) -> Statistics {
         self.shared.state().statistics
     }
 
-    /// The pool's error behind the last `disk I/O error` of SQLite; it is taken out.
+    /// Takes out the pool's error that caused SQLite's last `disk I/O error`.
     pub fn take_error(&self) -> Option<Error> {
         self.shared.state().error.take()
     }
 
-    /// Opens the database `name`, which is made where there is none. Commits are durable when they return.
+    /// Opens the database `name`, or creates it if it does not exist. Commits are durable when they return.
     ///
     /// # Errors
-    /// As [`Connection::open_with_flags_and_vfs`].
+    /// As for [`Connection::open_with_flags_and_vfs`].
     pub fn open(&self, name: &str) -> rusqlite::Result<Connection> {
         self.open_with(name, OpenFlags::default())
     }
 
-    /// As [`Vfs::open`], with SQLite's flags.
+    /// Like [`Vfs::open`], with SQLite's flags.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Vfs::open`].
     pub fn open_with(&self, name: &str, flags: OpenFlags) -> rusqlite::Result<Connection> {
         Connection::open_with_flags_and_vfs(name, flags, self.name.as_str())
     }
 }
 
 impl Drop for Vfs {
-    /// Connections that are still open fail from now on.
+    /// Unregisters the VFS. Connections that are still open fail from now on.
     fn drop(&mut self) {
-        // SAFETY: the table was registered, and is never freed.
+        // SAFETY: the table was registered and is never freed.
         unsafe { ffi::sqlite3_vfs_unregister(self.table) };
         self.shared.state().storage = None;
     }
 }
 
-/// A VFS that borrows whoever runs its transactions, for as long as somebody works with it: for programs that own
-/// their runner, and for simulated memory.
+/// A VFS that borrows a runner for its transactions for some time. It is for programs that own their runner, and for simulated memory.
 pub struct Lender {
     vfs: Vfs,
     root: u64,
@@ -194,23 +192,23 @@ pub struct Lender {
 }
 
 impl Lender {
-    /// A VFS for files under root word `root` (below 8), which are made there or opened.
+    /// Creates a VFS for files under root word `root` (below 8). Creates the files' store if it does not exist.
     ///
     /// # Errors
-    /// As [`Vfs::new`].
+    /// As for [`Vfs::new`].
     pub fn new<R: Runner>(runner: &mut R, root: u64, buckets: u64) -> Result<Self> {
         let at = address(runner, root)?;
         Files::<_, R>::new(runner, at, buckets)?;
         Ok(Self { vfs: Vfs::register(Commit::Atomic, None)?, root, pages: Pages::default() })
     }
 
-    /// The same, which stores this of pages that are written again.
+    /// Sets what is stored when a page is written again.
     #[must_use]
     pub fn storing(self, pages: Pages) -> Self {
         Self { pages, ..self }
     }
 
-    /// The VFS.
+    /// Returns the VFS.
     pub fn vfs(&self) -> &Vfs {
         &self.vfs
     }
@@ -218,12 +216,12 @@ impl Lender {
     /// Lends `runner` to the VFS while `body` runs; at any other time its connections fail.
     ///
     /// # Errors
-    /// As [`Vfs::new`]; those of `body`.
+    /// Returns the errors of [`Vfs::new`] and `body`.
     ///
     /// # Safety
     /// Unless `R` is [`Send`], no other thread uses a connection of this VFS while `body` runs.
     pub unsafe fn lend<R: Runner, T>(&self, runner: &mut R, body: impl FnOnce() -> Result<T>) -> Result<T> {
-        /// The end of a loan, by whatever way.
+        /// Ends the loan when it is dropped, even if `body` panics.
         struct Loan<'a>(&'a Shared);
         impl Drop for Loan<'_> {
             fn drop(&mut self) {
@@ -233,7 +231,7 @@ impl Lender {
         let root = address(runner, self.root)?;
         let mut files = Files::<&mut R, R>::open(runner, root, self.pages)?;
         let lent: *mut (dyn Storage + '_) = &mut files;
-        // SAFETY: only the lifetime changes; the pointer is taken away again, by `Loan`, before `files` goes.
+        // SAFETY: only the lifetime changes. `Loan` takes the pointer away again before `files` is dropped.
         let lent =
             unsafe { std::mem::transmute::<*mut (dyn Storage + '_), *mut (dyn Storage + 'static)>(lent) };
         self.vfs.shared.state().storage = Some(Box::new(Lent(lent)));
@@ -242,16 +240,15 @@ impl Lender {
     }
 }
 
-/// A loan, as the VFS sees it.
+/// The lent files, as the VFS uses them.
 struct Lent(*mut (dyn Storage + 'static));
 
-// SAFETY: the caller of `Lender::lend` has promised that only its own thread uses it, or that any may.
+// SAFETY: the caller of `Lender::lend` promises that the files are only used by its own thread, unless the runner is `Send`.
 unsafe impl Send for Lent {}
 
 impl Lent {
     fn storage(&mut self) -> &mut dyn Storage {
-        // SAFETY: `Lender::lend` keeps the files alive and untouched as long as this exists, and the VFS's mutex
-        // makes each use the only one.
+        // SAFETY: `Lender::lend` keeps the files alive and does not use them as long as this exists, and the VFS's mutex excludes a second use.
         unsafe { &mut *self.0 }
     }
 }

@@ -1,23 +1,23 @@
 //! SQLite's file locks (sqlite.org/lockingv3.html), among the connections of one VFS.
 
-/// How much of a file a connection has locked.
+/// How far a connection has locked a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// Nothing.
+    /// The connection has no lock.
     #[default]
     None,
-    /// It reads.
+    /// The connection reads.
     Shared,
-    /// It will write; others still read.
+    /// The connection will write; others may still read.
     Reserved,
-    /// It waits for the readers to leave; none comes any more.
+    /// The connection waits for the readers to finish; no new ones are admitted.
     Pending,
-    /// It writes.
+    /// The connection writes.
     Exclusive,
 }
 
 impl Level {
-    /// The level of SQLite's number.
+    /// Returns the level for SQLite's number.
     pub(crate) fn of(number: i32) -> Self {
         match number {
             i32::MIN..=0 => Self::None,
@@ -34,13 +34,13 @@ impl Level {
 pub(crate) struct Locks {
     /// Connections at [`Level::Shared`] or above.
     readers: usize,
-    /// The level of the one connection above [`Level::Shared`]; [`Level::None`] where there is none.
+    /// The level of the only connection above [`Level::Shared`], or [`Level::None`] if there is none.
     writer: Level,
 }
 
 impl Locks {
-    /// A connection that is at `level` asks for `wanted`; whether it has it. One that asked for
-    /// [`Level::Exclusive`] in vain may be at [`Level::Pending`] then.
+    /// Raises a connection's lock from `level` to `wanted`, if the other connections allow it. Returns whether they do. A request for
+    /// [`Level::Exclusive`] that is refused may leave the connection at [`Level::Pending`].
     pub(crate) fn raise(&mut self, level: &mut Level, wanted: Level) -> bool {
         if wanted <= *level {
             return true;
@@ -58,13 +58,13 @@ impl Locks {
         if *level == Level::Shared && self.writer > Level::None {
             return false;
         }
-        // A hot journal is rolled back by who goes from shared to exclusive at once.
+        // To roll back a hot journal, SQLite goes from shared to exclusive directly.
         *level = if wanted == Level::Exclusive && self.readers > 1 { Level::Pending } else { wanted };
         self.writer = *level;
         *level == wanted
     }
 
-    /// A connection that is at `level` goes down to `wanted`, shared or nothing.
+    /// Lowers a connection's lock from `level` to `wanted`, which is shared or none.
     pub(crate) fn lower(&mut self, level: &mut Level, wanted: Level) {
         if *level > Level::Shared {
             self.writer = Level::None;
@@ -75,12 +75,12 @@ impl Locks {
         *level = wanted.min(*level);
     }
 
-    /// Whether no connection has it.
+    /// Returns whether no connection has locked the file.
     pub(crate) fn is_free(&self) -> bool {
         self.readers == 0
     }
 
-    /// Whether some connection means to write.
+    /// Returns whether some connection intends to write.
     pub(crate) fn is_reserved(&self) -> bool {
         self.writer > Level::None
     }

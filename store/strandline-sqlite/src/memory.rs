@@ -1,5 +1,5 @@
-//! Files in memory: what SQLite needs for one connection only, and the journals of databases whose commits are one transaction of the pool. Nobody needs
-//! them after a crash.
+//! Files in memory: those that SQLite uses within one connection, and the journals of databases whose commits are one transaction of the pool.
+//! Neither is needed after a crash.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads from `offset` on, and gives how many bytes there were.
+    /// Reads from `offset` on. Returns the number of bytes read.
     pub fn read(&self, offset: usize, into: &mut [u8]) -> usize {
         let bytes = self.bytes();
         let rest = bytes.get(offset..).unwrap_or_default();
@@ -31,7 +31,7 @@ impl Memory {
     }
 }
 
-/// Journals, by their names.
+/// The journals by name.
 #[derive(Default)]
 pub(crate) struct Journals(Mutex<HashMap<Vec<u8>, Memory>>);
 
@@ -40,7 +40,7 @@ impl Journals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The journal `name`, if it is there or may be made.
+    /// Returns the journal `name`. If it does not exist, creates it if `create` is set.
     pub fn open(&self, name: &[u8], create: bool) -> Option<Memory> {
         let mut journals = self.all();
         match journals.get(name) {
@@ -50,13 +50,13 @@ impl Journals {
         }
     }
 
-    /// Deletes a journal; whether it was there.
+    /// Deletes a journal. Returns whether it existed.
     pub fn delete(&self, name: &[u8]) -> bool {
         self.all().remove(name).is_some()
     }
 
-    /// Whether the database `name` has a journal that is to be rolled back: SQLite has neither deleted nor emptied it, nor overwritten its
-    /// header, as it does to commit.
+    /// Returns whether the database `name` has a journal to roll back: one that SQLite has not deleted, emptied or given a zeroed header, one of
+    /// which it does to commit.
     pub fn is_hot(&self, name: &[u8]) -> bool {
         const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
         let name = [name, b"-journal"].concat();

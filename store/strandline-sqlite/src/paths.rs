@@ -1,4 +1,4 @@
-//! Databases by their paths: each is a pool of its own, in the file that SQLite names.
+//! Databases by path: each is a pool of its own, in the file that SQLite names.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};
@@ -19,7 +19,7 @@ use crate::locks::Locks;
 use crate::shared::{Opened, Shared, State};
 use crate::{BUCKETS, Commit};
 
-/// The file of the database in its pool.
+/// The name of the database's file in its pool.
 const DATABASE: &[u8] = b"database";
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether there is a database at `name`. Journals of an ordinary database that was there once are none of it.
+/// Returns whether there is a database at `name`. Journals that an ordinary database left there do not count.
 pub(crate) fn is_there(name: &[u8]) -> bool {
     !name.ends_with(b"-journal") && !name.ends_with(b"-wal") && path(name).exists()
 }
@@ -40,7 +40,7 @@ fn path(name: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(name))
 }
 
-/// The whole path, without symbolic links where there is such a file: two names of one database are the same to SQLite.
+/// Returns the absolute path. Resolves symbolic links if the file exists, so that SQLite recognizes two names of one database.
 pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
     let given = path(name);
     let whole = given.canonicalize().or_else(|_| {
@@ -53,22 +53,22 @@ pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
     whole.map_or_else(|_| name.to_vec(), |whole| whole.into_os_string().as_bytes().to_vec())
 }
 
-/// How a database is opened. Where the process has it open already, only `read_only` counts.
+/// How to open a database. If the process has opened it already, only `read_only` matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct How {
     pub create: bool,
     pub read_only: bool,
-    /// [`Options::address_space`].
+    /// See [`Options::address_space`].
     pub address_space: Option<u64>,
-    /// [`Options::memory`].
+    /// See [`Options::memory`].
     pub memory: Option<u64>,
 }
 
 impl How {
-    /// Reads the parameters of a URI: `boolean` and `text` return one by its name.
+    /// Reads the parameters of a URI. `boolean` and `text` return a parameter by name.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] for a text that is no number of bytes.
+    /// Returns [`Error::Parameter`] for a size that is not a number of bytes.
     pub fn new<'a>(
         create: bool,
         read_only: bool,
@@ -90,7 +90,7 @@ impl How {
 }
 
 impl Paths {
-    /// The database at `name`, and its file's number in the pool.
+    /// Returns the database at `name`, and its file's number in the pool.
     pub fn database(&self, name: &[u8], how: How) -> Result<(Arc<Shared>, u64)> {
         let mut open = locked(&self.open);
         if let Some(shared) = open.get(path(name)).and_then(Weak::upgrade) {
@@ -109,22 +109,22 @@ impl Paths {
         Ok((shared, number))
     }
 
-    /// A connection needs the database no longer; the last one closes its pool.
+    /// Releases a connection's share in the database. The last one closes the pool.
     pub fn release(&self, shared: Arc<Shared>) {
-        // Locked until it is closed: whoever opens it meanwhile waits.
+        // The lock is held until the pool is closed, so that another connection that opens it waits.
         let mut open = locked(&self.open);
         drop(shared);
         open.retain(|_, shared| shared.strong_count() > 0);
     }
 }
 
-/// Opens the pool at `path` once more, to be written, while connections have it that only read and none of them does so now.
+/// Opens the pool at `path` again for writing, although connections have opened it for reading. None of them may be reading now.
 fn write_too(state: &mut State, path: &Path, how: How) -> Result<()> {
     if !state.locks.values().all(Locks::is_free) {
         let by = Some("a connection of this process, which reads now".into());
         return Err(Error::locked(path, "reading", by));
     }
-    // It can be open only once.
+    // A process can have a pool open only once, so it is closed first.
     (state.storage, state.pool) = (None, None);
     let how = How { create: false, ..how };
     let opened = open_at(path, how);
@@ -138,12 +138,12 @@ fn write_too(state: &mut State, path: &Path, how: How) -> Result<()> {
     error.map_or(Ok(()), Err)
 }
 
-/// A database's pool, and what keeps its file.
+/// Opens a database's pool. Returns the storage of its file, and the pool.
 fn open_at(path: &Path, how: How) -> Result<(Box<dyn Storage + Send>, Opened)> {
     let How { create, read_only, address_space, memory } = how;
     let mut options = Options { layout_name: "SQLite".into(), address_space, memory, ..Options::default() };
-    // One connection writes at a time, and what it writes between two commits should fit its log: that is faster than to write it in
-    // place. The rest is for those that do what is done to any pool.
+    // One connection writes at a time, and needs one log; the other one is for tools that work on any pool. What is written between two commits
+    // should fit the log, because that is faster than writing it in place.
     options.geometry.logs = 2;
     options.geometry.log_bytes = 16 << 20;
     options.sync.initial_ring_blocks = 8192;
@@ -152,7 +152,7 @@ fn open_at(path: &Path, how: How) -> Result<(Box<dyn Storage + Send>, Opened)> {
         true => Pool::open_read_only(path, &options)?,
         false => match Pool::open(path, &options) {
             Err(error) if create && is(&error, ErrorKind::NotFound) => match Pool::create(path, &options) {
-                // Another process was faster.
+                // Another process has created the pool in the meantime.
                 Err(error) if is(&error, ErrorKind::AlreadyExists) && path.exists() => {
                     Pool::open(path, &options)?
                 }

@@ -1,4 +1,4 @@
-//! What the connections of a VFS share, and what each keeps of an open file.
+//! The state that a VFS's connections share, and the state of an open file.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int};
@@ -15,25 +15,25 @@ use crate::memory::Journals;
 use crate::paths::Paths;
 use crate::{Commit, Statistics};
 
-/// What a VFS has from its registration on.
+/// The state of a registered VFS.
 pub(crate) struct App {
-    /// The VFS of the system, for time and randomness.
+    /// The system's own VFS, which serves time and randomness.
     pub(crate) system: *mut ffi::sqlite3_vfs,
     pub(crate) home: Home,
-    /// [`Commit::Buffered`]: the journals.
+    /// The journals, for [`Commit::Buffered`].
     pub(crate) journals: Journals,
 }
 
 /// Where the databases of a VFS are.
 pub(crate) enum Home {
-    /// Files in one pool.
+    /// All are files in one pool.
     Pool(Arc<Shared>),
-    /// Each is a pool of its own, at its path.
+    /// Each one is a pool of its own at its path.
     Paths(Paths),
 }
 
 impl Home {
-    /// Whether journals are kept in memory.
+    /// Returns whether journals are kept in memory.
     pub(crate) fn is_buffered(&self) -> bool {
         match self {
             Self::Pool(shared) => shared.commit == Commit::Buffered,
@@ -42,24 +42,24 @@ impl Home {
     }
 }
 
-/// What all connections to a pool share.
+/// The state that all connections to a pool share.
 pub(crate) struct Shared {
     pub(crate) commit: Commit,
     pub(crate) state: Mutex<State>,
 }
 
 pub(crate) struct State {
-    /// Nobody keeps files between two loans, and after the VFS was dropped.
+    /// The storage of the files; `None` between two loans of a [`Lender`](crate::Lender), and after the VFS was dropped.
     pub(crate) storage: Option<Box<dyn Storage + Send>>,
-    /// The pool, where it is closed with the last connection: after the storage.
+    /// The pool, if it is closed with the last connection. Fields are dropped in order, so it is closed after the storage.
     pub(crate) pool: Option<Opened>,
     pub(crate) statistics: Statistics,
-    /// What the last failed call failed with.
+    /// The error of the last failed call.
     pub(crate) error: Option<Error>,
     pub(crate) locks: HashMap<u64, Locks>,
 }
 
-/// A pool, and how it was opened.
+/// An open pool.
 pub(crate) struct Opened {
     pub(crate) read_only: bool,
     pub(crate) _pool: Pool,
@@ -77,13 +77,13 @@ impl Shared {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic leaves half done here is a count.
+        // A panic in a call leaves at most a wrong count.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// Asks the storage; `code` is what SQLite hears of a failure.
+    /// Runs a call of the storage. If it fails, returns `code` to SQLite, or a more specific code.
     pub(crate) fn ask<T>(
         &mut self,
         code: c_int,
@@ -97,7 +97,7 @@ impl State {
         })
     }
 
-    /// The number of the file `name`, which is made if it is not there.
+    /// Returns the number of the file `name`, which is created if it does not exist.
     pub(crate) fn number(&mut self, name: &[u8]) -> strandline_core::Result<u64> {
         let storage = self.storage.as_mut().ok_or(Error::Missing { what: "pool", root: 0 })?;
         match storage.find(name)? {
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-/// The functions of SQLite that are called here: of the one that is linked, or of the one that has loaded the extension.
+/// The functions of SQLite that this crate calls: those of the linked SQLite, or of the one that has loaded the extension.
 #[derive(Clone, Copy)]
 pub(crate) struct Sqlite {
     pub(crate) find: unsafe extern "C" fn(*const c_char) -> *mut ffi::sqlite3_vfs,
@@ -119,7 +119,7 @@ pub(crate) struct Sqlite {
 
 pub(crate) static SQLITE: OnceLock<Sqlite> = OnceLock::new();
 
-/// Tells SQLite's log what has failed; the code that SQLite hears of it, `code` if it has no better one.
+/// Reports an error to SQLite's log. Returns the code for SQLite: `code`, unless there is a more specific one.
 pub(crate) fn told(error: &Error, code: c_int) -> c_int {
     let code = match error {
         Error::Full { .. } => ffi::SQLITE_FULL,
@@ -129,7 +129,7 @@ pub(crate) fn told(error: &Error, code: c_int) -> c_int {
         _ => code,
     };
     if let (Some(sqlite), Ok(text)) = (SQLITE.get(), CString::new(format!("{error:#}"))) {
-        // SAFETY: the function is SQLite's; one string for one `%s`.
+        // SAFETY: the function is SQLite's, and one string is passed for one `%s`.
         unsafe { (sqlite.log)(code, c"strandline: %s".as_ptr(), text.as_ptr()) };
     }
     code
@@ -139,9 +139,9 @@ pub(crate) fn told(error: &Error, code: c_int) -> c_int {
 pub(crate) struct Stored {
     pub(crate) shared: Arc<Shared>,
     pub(crate) number: u64,
-    /// What an atomic write has collected.
+    /// The writes that an atomic write has collected so far.
     pub(crate) batch: Option<Vec<(u64, Vec<u8>)>>,
-    /// [`Commit::Buffered`]: what was written since the last commit.
+    /// What was written since the last commit, for [`Commit::Buffered`].
     buffer: Option<Buffer>,
     /// The database's name.
     name: Vec<u8>,
@@ -153,7 +153,7 @@ impl Stored {
         Self { shared, number, batch: None, buffer, name: name.to_vec() }
     }
 
-    /// Asks the storage about this file and its buffer.
+    /// Runs a call of the storage with this file and its buffer.
     pub(crate) fn ask<T>(
         &mut self,
         code: c_int,
@@ -163,8 +163,8 @@ impl Stored {
         shared.state().ask(code, |files| question(files, *number, buffer))
     }
 
-    /// What the connection does as it unlocks the file: what was written without `PRAGMA synchronous`, or after the commit, as when the file becomes
-    /// shorter, is committed. Where the journal is still hot SQLite could not roll back; nothing has reached the pool, and nothing does.
+    /// Called when the connection unlocks the file. Commits what was written without `PRAGMA synchronous`, or after the commit, as when the file
+    /// becomes shorter. If the journal is still hot, SQLite could not roll back; nothing of that transaction has reached the pool, and this drops it.
     pub(crate) fn end(&mut self, journals: &Journals, code: c_int) -> Result<c_int, c_int> {
         if let Some(buffer) = &mut self.buffer
             && journals.is_hot(&self.name)
@@ -174,7 +174,7 @@ impl Stored {
         self.commit_buffer(code)
     }
 
-    /// Makes what is in the buffer one transaction of the pool.
+    /// Commits the buffer as one transaction of the pool.
     pub(crate) fn commit_buffer(&mut self, code: c_int) -> Result<c_int, c_int> {
         if self.buffer.as_ref().is_some_and(|buffer| !buffer.is_empty()) {
             self.ask(code, |files, number, buffer| match buffer {

@@ -1,7 +1,7 @@
-//! The VFS: SQLite's calls, translated.
+//! The VFS: translates SQLite's calls.
 //!
-//! SQLite calls the functions of [`register`]'s table with pointers that it has got from us: the VFS's `pAppData`, which is leaked and so
-//! lives for ever, and files that [`open`] has made and [`close`] has not yet seen.
+//! SQLite calls the functions in [`register`]'s table with pointers that it has received from this module: the VFS's `pAppData`, which is leaked and
+//! so never freed, and files between [`open`] and [`close`].
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,20 +17,20 @@ use crate::memory::Memory;
 use crate::paths::{How, Paths, full_name, is_there};
 use crate::shared::{App, Home, SQLITE, Shared, Sqlite, Stored, told};
 
-/// The longest name of a database, with SQLite's suffixes.
+/// The longest name of a database, including SQLite's suffixes.
 const MAX_NAME: c_int = 512;
 
-/// Tells SQLite of a VFS under `name`; what it gives is for `sqlite3_vfs_unregister`. `app` is given the system's VFS.
+/// Registers a VFS under `name` with SQLite. Returns the pointer for `sqlite3_vfs_unregister`. `app` receives the system's VFS.
 ///
 /// # Safety
-/// `sqlite`'s functions are those of an SQLite.
+/// `sqlite` holds the functions of an SQLite.
 pub(crate) unsafe fn register(
     sqlite: Sqlite,
     name: CString,
     app: impl FnOnce(*mut ffi::sqlite3_vfs) -> App,
 ) -> Result<*mut ffi::sqlite3_vfs, c_int> {
     let sqlite = *SQLITE.get_or_init(|| sqlite);
-    // SAFETY: the function is SQLite's; null asks for the default.
+    // SAFETY: the function is SQLite's; a null name asks for the default VFS.
     let app = Box::leak(Box::new(app(unsafe { (sqlite.find)(ptr::null()) })));
     let vfs = ffi::sqlite3_vfs {
         iVersion: 2,
@@ -57,14 +57,14 @@ pub(crate) unsafe fn register(
         xNextSystemCall: None,
     };
     let vfs = Box::into_raw(Box::new(vfs));
-    // SAFETY: the table and all it points to are leaked, so they live as long as SQLite may use them.
+    // SAFETY: the table and all that it points to are leaked, so they outlive any use by SQLite.
     match unsafe { (sqlite.register)(vfs, 0) } {
         ffi::SQLITE_OK => Ok(vfs),
         code => Err(code),
     }
 }
 
-/// A file as SQLite sees it: its own part first.
+/// A file as SQLite sees it. The part that SQLite defines comes first.
 #[repr(C)]
 struct File {
     base: ffi::sqlite3_file,
@@ -76,17 +76,17 @@ struct Open {
     app: &'static App,
     contents: Contents,
     level: Level,
-    /// The name of a file that goes when it is closed.
+    /// The name of the file if it is deleted on close.
     delete_on_close: Option<Vec<u8>>,
 }
 
 enum Contents {
-    /// In the pool.
+    /// A file in the pool.
     Pool(Stored),
-    /// A database whose pool another process has open, or this one for reading. SQLite reads it as an empty file until [`lock`] has opened it:
-    /// it calls its busy handler where that finds the pool locked still.
+    /// A database whose pool another process has open, or which this process has open for reading. SQLite reads it as an empty file until [`lock`]
+    /// opens the pool. If the pool is still locked then, SQLite calls its busy handler.
     Busy(Vec<u8>, How),
-    /// Sorters and statement journals, for one connection only; journals.
+    /// A file in memory: a sorter or a statement journal, which only one connection uses, or a journal.
     Memory(Memory),
 }
 
@@ -112,7 +112,7 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// Runs `body`; a panic in it becomes `code`, as none may cross into SQLite.
+/// Runs `body`. A panic in it must not cross into SQLite, so it becomes `code`.
 fn guard(code: c_int, body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code) | Err(code)) => code,
@@ -120,31 +120,30 @@ fn guard(code: c_int, body: impl FnOnce() -> Result<c_int, c_int>) -> c_int {
     }
 }
 
-/// The VFS's own data.
+/// Returns the state of a VFS.
 ///
 /// # Safety
-/// `vfs` is one that [`register`] has made.
+/// `vfs` was made by [`register`].
 unsafe fn app(vfs: *mut ffi::sqlite3_vfs) -> &'static App {
-    // SAFETY: `pAppData` was made from a leaked box there.
+    // SAFETY: `register` has set `pAppData` to a leaked box.
     unsafe { &*(*vfs).pAppData.cast::<App>() }
 }
 
-/// The open file behind SQLite's.
+/// Returns the open file behind SQLite's.
 ///
 /// # Safety
-/// `file` was made by [`open`] and not yet closed; SQLite uses a file from one thread at a time, and no other
-/// reference from here exists.
+/// [`open`] made `file`, and it is not yet closed. SQLite uses a file in one thread at a time, and the caller has no other reference to it.
 unsafe fn opened<'a>(file: *mut ffi::sqlite3_file) -> &'a mut Open {
-    // SAFETY: `open` has put a box's pointer there, which lives until `close`.
+    // SAFETY: `open` has stored a box's pointer there, which lives until `close`.
     unsafe { &mut *(*file.cast::<File>()).open }
 }
 
-/// The bytes of a C string.
+/// Returns the bytes of a C string.
 ///
 /// # Safety
-/// `name` is a C string or null, and lives as long as the result is used.
+/// `name` is null or a C string that lives as long as the result is used.
 unsafe fn bytes<'a>(name: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the caller promises it.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_bytes())
 }
 
@@ -154,13 +153,13 @@ const OF_ONE_CONNECTION: c_int = ffi::SQLITE_OPEN_TEMP_DB
     | ffi::SQLITE_OPEN_SUBJOURNAL;
 const JOURNALS: c_int = ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL;
 
-/// The flags that SQLite is told for a file which it wanted to write, and may only read.
+/// Returns the flags that tell SQLite that a file which it opened for writing can only be read.
 fn read_only(flags: c_int) -> c_int {
     flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE) | ffi::SQLITE_OPEN_READONLY
 }
 
-/// Opens a database in a pool of its own. If another process holds the pool, one that will be locked (`is_locked`) is opened all the same, and
-/// is busy.
+/// Opens a database in a pool of its own. If another process has locked the pool, returns a busy file if SQLite will lock it later (`is_locked`), and
+/// otherwise an error.
 fn database(paths: &Paths, name: &[u8], how: How, is_locked: bool) -> Result<Contents, c_int> {
     match paths.database(name, how) {
         Ok((shared, number)) => Ok(Contents::Pool(Stored::new(shared, number, name))),
@@ -179,9 +178,9 @@ unsafe extern "C" fn open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite gives `szOsFile` bytes for a `File`. Without methods it is not closed after a failure.
+    // SAFETY: SQLite provides `szOsFile` bytes for a `File`. It does not close a file without methods if opening fails.
     unsafe { (*file).pMethods = ptr::null() };
-    // SAFETY: SQLite calls with the VFS that was registered, and a C string or null.
+    // SAFETY: SQLite passes the VFS that was registered, and a C string or null.
     let (app, c_name, name) = unsafe { (app(vfs), name, bytes(name)) };
     guard(ffi::SQLITE_CANTOPEN, || {
         let has = |flag: c_int| flags & flag != 0;
@@ -200,7 +199,7 @@ unsafe extern "C" fn open(
                 Contents::Pool(Stored::new(shared.clone(), file_in_pool(shared, name, flags)?, name))
             }
             (Home::Paths(paths), Some(name)) => {
-                // SAFETY: the name is SQLite's, of a database, with the URI's parameters behind it.
+                // SAFETY: the name is one that SQLite passes for a database, followed by the URI's parameters.
                 let (how, is_locked) = unsafe { how(c_name, flags) }?;
                 is_read_only |= how.read_only;
                 database(paths, name, how, is_locked)?
@@ -213,7 +212,7 @@ unsafe extern "C" fn open(
             _ => None,
         };
         let open = Box::new(Open { app, contents, level: Level::None, delete_on_close });
-        // SAFETY: as above; `out_flags` is null or an integer's place.
+        // SAFETY: as above; `out_flags` is null or points to an integer.
         unsafe {
             (*file.cast::<File>()).open = Box::into_raw(open);
             (*file).pMethods = &METHODS;
@@ -225,15 +224,15 @@ unsafe extern "C" fn open(
     })
 }
 
-/// How SQLite opens the database `name`, and whether it will lock it before it reads it.
+/// Returns how SQLite opens the database `name`, and whether it will lock the file before it reads it.
 ///
 /// # Safety
-/// `name` is one that SQLite gives to [`open`] for a database.
+/// SQLite passed `name` to [`open`] for a database.
 unsafe fn how(name: *const c_char, flags: c_int) -> Result<(How, bool), c_int> {
     let sqlite = SQLITE.get().ok_or(ffi::SQLITE_CANTOPEN)?;
     let has = |flag: c_int| flags & flag != 0;
     let is_database = has(ffi::SQLITE_OPEN_MAIN_DB);
-    // SAFETY: the functions are SQLite's, for the names of databases.
+    // SAFETY: the functions are SQLite's, and accept the names of databases.
     let boolean = |key: &CStr| is_database && unsafe { (sqlite.uri_boolean)(name, key.as_ptr(), 0) } != 0;
     let text = |key: &CStr| match is_database {
         // SAFETY: as above; the text lives as long as the name.
@@ -245,7 +244,7 @@ unsafe fn how(name: *const c_char, flags: c_int) -> Result<(How, bool), c_int> {
     Ok((how, is_database && !boolean(c"immutable") && !boolean(c"nolock")))
 }
 
-/// The number of the file `name` in the one pool.
+/// Returns the number of the file `name` in the only pool.
 fn file_in_pool(shared: &Shared, name: &[u8], flags: c_int) -> Result<u64, c_int> {
     let has = |flag: c_int| flags & flag != 0;
     let mut state = shared.state();
@@ -263,7 +262,7 @@ fn file_in_pool(shared: &Shared, name: &[u8], flags: c_int) -> Result<u64, c_int
     }
 }
 
-/// Deletes the file `name`; whether it was there.
+/// Deletes the file `name`. Returns whether it existed.
 fn delete_file(app: &App, name: &[u8]) -> Result<bool, c_int> {
     match &app.home {
         _ if app.journals.delete(name) => Ok(true),
@@ -273,7 +272,7 @@ fn delete_file(app: &App, name: &[u8]) -> Result<bool, c_int> {
 }
 
 unsafe extern "C" fn delete(vfs: *mut ffi::sqlite3_vfs, name: *const c_char, _: c_int) -> c_int {
-    // SAFETY: SQLite calls with the VFS that was registered, and a C string.
+    // SAFETY: SQLite passes the VFS that was registered, and a C string.
     let (app, name) = unsafe { (app(vfs), bytes(name).unwrap_or_default()) };
     guard(ffi::SQLITE_IOERR_DELETE, || {
         if delete_file(app, name)? { Ok(ffi::SQLITE_OK) } else { Err(ffi::SQLITE_IOERR_DELETE_NOENT) }
@@ -286,7 +285,7 @@ unsafe extern "C" fn access(
     _: c_int,
     result: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite calls with the VFS that was registered, and a C string.
+    // SAFETY: SQLite passes the VFS that was registered, and a C string.
     let (app, name) = unsafe { (app(vfs), bytes(name).unwrap_or_default()) };
     guard(ffi::SQLITE_IOERR, || {
         let is_there = match &app.home {
@@ -294,7 +293,7 @@ unsafe extern "C" fn access(
             Home::Pool(shared) => shared.state().ask(ffi::SQLITE_IOERR, |files| files.find(name))?.is_some(),
             Home::Paths(_) => is_there(name),
         };
-        // SAFETY: `result` is an integer's place.
+        // SAFETY: `result` points to an integer.
         unsafe { *result = c_int::from(is_there) };
         Ok(ffi::SQLITE_OK)
     })
@@ -306,7 +305,7 @@ unsafe extern "C" fn full_pathname(
     length: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite calls with the VFS that was registered, and a C string.
+    // SAFETY: SQLite passes the VFS that was registered, and a C string.
     let (app, name) = unsafe { (app(vfs), bytes(name).unwrap_or_default()) };
     guard(ffi::SQLITE_CANTOPEN, || {
         let mut name = match app.home {
@@ -317,16 +316,16 @@ unsafe extern "C" fn full_pathname(
         if name.len() > length as usize {
             return Err(ffi::SQLITE_CANTOPEN);
         }
-        // SAFETY: SQLite gives room for `length` bytes at `out`.
+        // SAFETY: SQLite provides `length` bytes at `out`.
         unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), out, name.len()) };
         Ok(ffi::SQLITE_OK)
     })
 }
 
-/// Calls a function of the system's own VFS: time and randomness are not ours.
+/// Defines a function that calls the one of the system's VFS, which serves time and randomness.
 macro_rules! of_the_system {
     ($vfs:ident.$function:ident($($argument:expr),*)) => {{
-        // SAFETY: SQLite calls with the VFS that was registered. The system's is called with its own pointer.
+        // SAFETY: SQLite passes the VFS that was registered. The system's VFS is called with its own pointer.
         unsafe {
             let system = app($vfs).system;
             match system.as_ref().and_then(|vfs| vfs.$function) {
@@ -361,7 +360,7 @@ unsafe extern "C" fn last_error(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_ch
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: the box that `open` has made; SQLite does not use the file after this.
+    // SAFETY: `open` made the box, and SQLite does not use the file after this.
     let Open { app, contents, mut level, delete_on_close } =
         *unsafe { Box::from_raw((*file.cast::<File>()).open) };
     guard(ffi::SQLITE_IOERR_CLOSE, || {
@@ -390,7 +389,7 @@ unsafe extern "C" fn read(
     length: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: an open file, and room for `length` bytes, which SQLite has initialised or not: they are zeroed.
+    // SAFETY: the file is open, and `into` has `length` bytes. They may be uninitialized, so they are zeroed.
     let (open, into) = unsafe {
         ptr::write_bytes(into.cast::<u8>(), 0, length as usize);
         (opened(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), length as usize))
@@ -419,7 +418,7 @@ unsafe extern "C" fn write(
     length: c_int,
     offset: ffi::sqlite3_int64,
 ) -> c_int {
-    // SAFETY: an open file, and `length` bytes to write.
+    // SAFETY: the file is open, and `from` has `length` bytes.
     let (open, from) =
         unsafe { (opened(file), std::slice::from_raw_parts(from.cast::<u8>(), length as usize)) };
     guard(ffi::SQLITE_IOERR_WRITE, || {
@@ -442,7 +441,7 @@ unsafe extern "C" fn write(
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_int64) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_TRUNCATE, || {
         let size = size as u64;
@@ -460,10 +459,10 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
     })
 }
 
-/// SQLite synchronizes a database when all that belongs to a commit, or to taking one back, has been written. Where there is no buffer nothing
-/// is left to do: each write was durable when it returned.
+/// Commits the buffer. SQLite synchronizes a database when it has written all that belongs to a commit or a rollback. Without a buffer nothing is
+/// left to do, because each write was durable when it returned.
 unsafe extern "C" fn synchronize(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_FSYNC, || match &mut open.contents {
         Contents::Pool(stored) => stored.commit_buffer(ffi::SQLITE_IOERR_FSYNC),
@@ -472,7 +471,7 @@ unsafe extern "C" fn synchronize(file: *mut ffi::sqlite3_file, _: c_int) -> c_in
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqlite3_int64) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_FSTAT, || {
         let size = match &mut open.contents {
@@ -485,13 +484,13 @@ unsafe extern "C" fn file_size(file: *mut ffi::sqlite3_file, out: *mut ffi::sqli
             Contents::Memory(memory) => memory.bytes().len() as u64,
             Contents::Busy(..) => 0,
         };
-        // SAFETY: `out` is an integer's place.
+        // SAFETY: `out` points to an integer.
         unsafe { *out = size as ffi::sqlite3_int64 };
         Ok(ffi::SQLITE_OK)
     })
 }
 
-/// The file's locks and the connection's level; a file in memory has none.
+/// Runs `body` with the file's locks and the connection's level. A file in memory has no locks: returns `none`.
 fn with_locks<T>(open: &mut Open, none: T, body: impl FnOnce(&mut Locks, &mut Level) -> T) -> T {
     match &open.contents {
         Contents::Pool(Stored { shared, number, .. }) => {
@@ -502,12 +501,12 @@ fn with_locks<T>(open: &mut Open, none: T, body: impl FnOnce(&mut Locks, &mut Le
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_LOCK, || {
         if let (Contents::Busy(name, how), Home::Paths(paths)) = (&open.contents, &open.app.home) {
             let opened = paths.database(name, *how).map_err(|error| match error {
-                // Not told again: SQLite asks as often as its busy handler wants.
+                // This is not logged again, because SQLite repeats the call as often as its busy handler wants.
                 Error::Locked { .. } => ffi::SQLITE_BUSY,
                 error => told(&error, ffi::SQLITE_IOERR_LOCK),
             });
@@ -520,25 +519,25 @@ unsafe extern "C" fn lock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::sqlite3_file, level: c_int) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_UNLOCK, || {
         let committed = match &mut open.contents {
             Contents::Pool(stored) => stored.end(&open.app.journals, ffi::SQLITE_IOERR_UNLOCK),
             Contents::Memory(_) | Contents::Busy(..) => Ok(ffi::SQLITE_OK),
         };
-        // SQLite takes it for unlocked either way.
+        // SQLite considers the file unlocked in either case.
         with_locks(open, (), |locks, now| locks.lower(now, Level::of(level)));
         committed.map(|_| ffi::SQLITE_OK)
     })
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut c_int) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR_CHECKRESERVEDLOCK, || {
         let is_reserved = with_locks(open, false, |locks, _| locks.is_reserved());
-        // SAFETY: `out` is an integer's place.
+        // SAFETY: `out` points to an integer.
         unsafe { *out = c_int::from(is_reserved) };
         Ok(ffi::SQLITE_OK)
     })
@@ -549,17 +548,17 @@ unsafe extern "C" fn file_control(
     operation: c_int,
     argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
     guard(ffi::SQLITE_IOERR, || {
         if operation == ffi::SQLITE_FCNTL_PRAGMA && !matches!(open.contents, Contents::Memory(_)) {
-            // SQLite would take a write-ahead log without shared memory where a connection has the file for itself.
-            // SAFETY: that is what SQLite passes for this operation.
+            // A connection that has the file for itself could use a write-ahead log without shared memory, so this refuses one. SAFETY: SQLite passes
+            // such an array for this operation.
             return unsafe { refuse_wal(argument.cast()) }.map(|()| ffi::SQLITE_OK);
         }
         let Contents::Pool(stored) = &mut open.contents else { return Err(ffi::SQLITE_NOTFOUND) };
         match operation {
-            // Where connections keep their locks nothing is unlocked.
+            // A connection in exclusive locking mode keeps its locks, so that `unlock` does not commit for it.
             ffi::SQLITE_FCNTL_COMMIT_PHASETWO => return stored.commit_buffer(ffi::SQLITE_IOERR_FSYNC),
             ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => stored.batch = Some(Vec::new()),
             ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => {
@@ -572,7 +571,7 @@ unsafe extern "C" fn file_control(
                 match written {
                     Ok(()) => state.statistics.atomic_commits += 1,
                     Err(code) => {
-                        // SQLite tries again with a journal after an I/O error, and gives up after any other.
+                        // After an I/O error, SQLite tries again with a journal; after any other error it gives up.
                         state.statistics.refused_batches += 1;
                         return Err(code);
                     }
@@ -585,20 +584,20 @@ unsafe extern "C" fn file_control(
     })
 }
 
-/// Answers `delete` to a `PRAGMA journal_mode=WAL`; SQLite sees to every other pragma.
+/// Answers `delete` to `PRAGMA journal_mode=WAL`; leaves other pragmas to SQLite.
 ///
 /// # Safety
-/// `pragma` is an array of three: a place for the answer, the pragma's name, and its value or null.
+/// `pragma` points to an array of three: a place for the answer, the pragma's name, and its value or null.
 unsafe fn refuse_wal(pragma: *mut *mut c_char) -> Result<(), c_int> {
     const ANSWER: &CStr = c"delete";
-    // SAFETY: as promised.
+    // SAFETY: the caller promises it.
     let (name, value) = unsafe { (bytes(*pragma.add(1)), bytes(*pragma.add(2))) };
     let is = |text: Option<&[u8]>, word: &[u8]| text.is_some_and(|text| text.eq_ignore_ascii_case(word));
     if !is(name, b"journal_mode") || !is(value, b"wal") {
         return Err(ffi::SQLITE_NOTFOUND);
     }
     let length = ANSWER.to_bytes_with_nul().len();
-    // SAFETY: SQLite's memory, which it frees; so many bytes are there.
+    // SAFETY: SQLite allocates this memory with the requested size, and frees it.
     unsafe {
         let answer = ffi::sqlite3_malloc(length as c_int).cast::<c_char>();
         if answer.is_null() {
@@ -615,9 +614,9 @@ unsafe extern "C" fn sector_size(_: *mut ffi::sqlite3_file) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: an open file.
+    // SAFETY: the file is open.
     let open = unsafe { opened(file) };
-    // Each write is a transaction that is durable before the next begins, or a part of the one that a commit is.
+    // Each write is either a transaction that is durable before the next one begins, or a part of the commit's transaction.
     let always = ffi::SQLITE_IOCAP_ATOMIC
         | ffi::SQLITE_IOCAP_SAFE_APPEND
         | ffi::SQLITE_IOCAP_SEQUENTIAL

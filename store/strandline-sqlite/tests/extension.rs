@@ -1,23 +1,23 @@
-//! The extension in the `sqlite3` shell and in Python's `sqlite3` module: another SQLite than the one that this crate brings. Where they are not
-//! there, the tests say so and pass.
+//! The extension in the `sqlite3` shell and in Python's `sqlite3` module, which use another SQLite than this crate. If one of these is missing, its
+//! tests say so and pass.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The extension, which is built with this test: beside its own binary.
+/// Returns the path of the extension, which cargo builds beside this test's binary.
 fn extension() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libstrandline_sqlite.so");
     assert!(library.exists(), "{} is not there", library.display());
     library.with_extension("")
 }
 
-/// What a program printed, and its errors.
+/// Returns what a program prints to its standard output and error.
 fn run(command: &mut Command) -> (String, String) {
     let ran = command.output().unwrap();
     (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap())
 }
 
-/// What the shell says to these lines, once it has loaded the extension.
+/// Returns what the shell prints for these lines after it has loaded the extension.
 fn shell(folder: &Path, lines: &str) -> Option<(String, String)> {
     if Command::new("sqlite3").arg("--version").output().is_err() {
         eprintln!("skipped: there is no `sqlite3` on this machine");
@@ -34,7 +34,7 @@ fn shell(folder: &Path, lines: &str) -> Option<(String, String)> {
 fn the_shell_keeps_a_database_in_a_pool() {
     let folder = tempfile::tempdir().unwrap();
     let open = ".open file:shop.db?vfs=strandline\n";
-    // What an ordinary database left there once does not matter.
+    // Files that an ordinary database left there must not matter.
     for left in ["shop.db-journal", "shop.db-wal"] {
         std::fs::write(folder.path().join(left), [0xd9; 5000]).unwrap();
     }
@@ -51,7 +51,7 @@ fn the_shell_keeps_a_database_in_a_pool() {
     };
     assert_eq!(said, (String::new(), String::new()));
     assert!(folder.path().join("shop.db.log").exists(), "it is a pool of the `Sync` domain, on the disk");
-    // In a later process; a large transaction, a smaller file, another journal mode.
+    // In a later process: a large transaction, a smaller file, another journal mode.
     let (rows, errors) = shell(
         folder.path(),
         &format!(
@@ -74,7 +74,7 @@ fn the_shell_keeps_a_database_in_a_pool() {
         (rows.as_str(), errors.as_str()),
         ("bolt|8\nnut|9\ndelete\nexclusive\ndelete\nok\n10|10000\n", "")
     );
-    // What was written without synchronous is there as well.
+    // Rows that were written without `PRAGMA synchronous` must exist as well.
     let said = shell(folder.path(), &format!("{open}SELECT count(*) FROM large; PRAGMA integrity_check;\n"));
     assert_eq!(said.unwrap().0, "10\nok\n");
 }
@@ -120,7 +120,7 @@ fn what_cannot_be_opened_says_why() {
     assert!(errors.contains("nowhere/db"), "{errors}");
 }
 
-/// The first Python whose module can load extensions.
+/// Returns the first Python whose module can load extensions.
 fn python() -> Option<&'static str> {
     let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
     let found = ["python3", "/usr/bin/python3"]

@@ -1,6 +1,5 @@
-//! A process that works on a database is killed at any time: SQLite finds its database whole, and every commit that
-//! was acknowledged. In a program apart from `sqlite.rs`: a process that is being started holds for a moment the locks of the pools that
-//! other tests of the same program have open.
+//! Kills a process that works on a database at random times. SQLite must then find a valid database with each acknowledged commit. These tests are a
+//! separate program: while a process is being started it briefly holds the locks of pools that other tests of the same program have open.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -19,9 +18,9 @@ const WAY: &str = "STRANDLINE_SQLITE_TEST_WAY";
 /// How a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// In a pool of the program's own, with such commits.
+    /// In a pool that the program has opened, with this kind of commit.
     InPool(Commit),
-    /// At its path, on the disk.
+    /// At its path on disk.
     AtPath,
 }
 
@@ -33,7 +32,7 @@ fn options() -> Options {
     Options { geometry, domain: Domain::Process, ..Options::default() }
 }
 
-/// A database, and what has to be dropped after it.
+/// Opens a database. Returns its connection, and what has to be dropped after it.
 fn open(folder: &Path, way: Way) -> (Connection, Option<(Vfs, Pool)>) {
     let path = folder.join("pool");
     match way {
@@ -51,7 +50,7 @@ fn open(folder: &Path, way: Way) -> (Connection, Option<(Vfs, Pool)>) {
     }
 }
 
-/// What the child does until it is killed: transaction `n` gives each of ten rows the value `n`, then says so.
+/// The child's work until it is killed: transaction `n` sets ten rows to the value `n`, and then the child prints `n`.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -73,7 +72,7 @@ fn child() {
     }
 }
 
-/// `STRANDLINE_CASES` says how often, for each way.
+/// The number of kills for each way is `STRANDLINE_CASES`, if it is set.
 #[test]
 fn a_killed_process_leaves_a_whole_database() {
     let kills = std::env::var("STRANDLINE_CASES").map_or(10, |kills| kills.parse().unwrap());
@@ -92,11 +91,11 @@ fn a_killed_process_leaves_a_whole_database() {
             let mut numbers =
                 lines.by_ref().filter_map(|line| line.unwrap().strip_prefix("committed ")?.parse().ok());
             acknowledged = numbers.nth(1 + 7 * kill % 10).expect("the child goes on for ever");
-            // Between two commits, and in the middle of one.
+            // Kills between two commits and during one.
             std::thread::sleep(Duration::from_micros((kill as u64 * 7919) % 3000));
             child.kill().unwrap();
             child.wait().unwrap();
-            // What it still said before it was gone.
+            // Reads what the child printed before it died.
             let rest = lines.map_while(|line| line.ok());
             let rest = rest.filter_map(|line| line.strip_prefix("committed ")?.parse::<i64>().ok());
             acknowledged = rest.last().unwrap_or(acknowledged);

@@ -1,5 +1,5 @@
-//! SQL logic: scripts of statements with the results that they have to have (`logic/*.slt`, in the manner of sqllogictest), and random statements with
-//! the results that they have in an ordinary file. All on the VFS `strandline`, with databases that are closed and opened again.
+//! SQL logic: scripts of statements with their expected results (`logic/*.slt`, in the style of sqllogictest), and random statements whose results
+//! are compared with those in an ordinary file. The databases use the VFS `strandline`, and are closed and reopened in between.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn open(path: &Path) -> Connection {
     database
 }
 
-/// The rows of a query, or of a statement, which has none.
+/// Returns the rows of a query. A statement has none.
 fn rows(database: &Connection, sql: &str) -> Result<Vec<String>> {
     let mut statement = database.prepare(sql)?;
     let columns = statement.column_count();
@@ -39,8 +39,8 @@ fn close(database: Connection) {
     database.close().map_err(|(_, error)| error).unwrap();
 }
 
-/// Runs a script: records that an empty line ends. `statement ok` and `statement error WORDS` have a statement behind them, `query` has one, a line
-/// of four dashes, and rows; `reopen` closes the database and opens it again.
+/// Runs a script, whose records are separated by empty lines. A statement follows `statement ok` or `statement error WORDS`; a statement, a line of
+/// four dashes and rows follow `query`. `reopen` closes the database and opens it again.
 fn run(script: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
@@ -84,7 +84,7 @@ fn scripts_have_their_results() {
     scripts.iter().for_each(|script| run(script));
 }
 
-/// A random statement; some are errors.
+/// Returns a random statement. Some of them are erroneous.
 fn statement(random: &mut fastrand::Rng) -> String {
     let table = random.u32(0..3);
     let key = random.u32(0..400);
@@ -152,7 +152,7 @@ fn random_statements_have_the_results_that_they_have_in_a_file() {
     for step in 0..2000 {
         let sql = statement(&mut random);
         if sql == "reopen" {
-            // Also in the middle of a transaction, which is taken back.
+            // This may be in the middle of a transaction, which is then rolled back.
             both.into_iter().for_each(drop);
             both = open_both();
             continue;

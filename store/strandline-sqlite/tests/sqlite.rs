@@ -1,4 +1,4 @@
-//! SQLite on a pool: both ways to commit, crashes, several connections, bad use.
+//! SQLite on a pool: the ways to commit, crashes, several connections, misuse.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ fn commits_and_rollbacks_take_the_way_that_was_chosen() {
         assert_eq!(count, 48, "keys 1 to 48; rounds 0, 3, ... 18 were rolled back");
         let statistics = vfs.statistics();
         match way {
-            // SQLite fills an empty database by the journal.
+            // SQLite uses the journal to fill an empty database.
             Commit::Atomic => {
                 assert!(statistics.atomic_commits == 13 && statistics.journals == 1, "{statistics:?}")
             }
@@ -91,7 +91,7 @@ fn a_database_is_there_after_the_pool_was_closed_and_after_it_was_not() {
     }
 }
 
-/// The pool stops in the middle of a SQL transaction whose journal is there: the next connection rolls it back.
+/// Stops the pool in the middle of a SQL transaction that has a journal. The next connection must roll it back.
 #[test]
 fn a_hot_journal_is_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,9 +102,9 @@ fn a_hot_journal_is_rolled_back() {
     for k in 0..200 {
         database.execute("INSERT INTO t VALUES (?1, zeroblob(900))", [k]).unwrap();
     }
-    // More pages than the cache has: changed ones reach the file before the commit.
+    // The transaction changes more pages than the cache holds, so that some reach the file before the commit.
     database.execute_batch("BEGIN; UPDATE t SET v = randomblob(900)").unwrap();
-    // As a crash would: the connection never ends its transaction.
+    // This acts as a crash: the connection never ends its transaction.
     drop(vfs);
     std::mem::forget(database);
     let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
@@ -115,7 +115,7 @@ fn a_hot_journal_is_rolled_back() {
     assert!(is_sound(&database));
 }
 
-/// SQLite, after an error that keeps it from rolling back, unlocks the file and leaves the journal. What it had written before is nowhere.
+/// After an error that prevents a rollback, SQLite unlocks the file and leaves the journal. Nothing that the transaction wrote may be in the file.
 #[test]
 fn an_unlocked_file_with_a_hot_journal_has_nothing_of_the_transaction() {
     use rusqlite::ffi;
@@ -129,16 +129,16 @@ fn an_unlocked_file_with_a_hot_journal_has_nothing_of_the_transaction() {
     }
     database.execute_batch("BEGIN; UPDATE t SET v = randomblob(900)").unwrap();
     let mut file: *mut ffi::sqlite3_file = std::ptr::null_mut();
-    // SAFETY: the connection is open; for this operation SQLite stores a pointer.
+    // SAFETY: the connection is open, and SQLite stores a pointer for this operation.
     let found = unsafe {
         let place = (&raw mut file).cast();
         ffi::sqlite3_file_control(database.handle(), c"main".as_ptr(), ffi::SQLITE_FCNTL_FILE_POINTER, place)
     };
     assert_eq!(found, ffi::SQLITE_OK);
-    // SAFETY: the file that SQLite has open, and a function of its table.
+    // SAFETY: SQLite has this file open, and the function is from its table.
     let unlocked = unsafe { ((*(*file).pMethods).xUnlock.unwrap())(file, 0) };
     assert_eq!(unlocked, ffi::SQLITE_OK);
-    // A journal of this VFS would take it back; another VFS has none.
+    // A connection of this VFS would roll back its journal. Another VFS does not have the journal.
     drop(vfs);
     std::mem::forget(database);
     let vfs = Vfs::with_commit(pool.worker().unwrap(), 0, Commit::Buffered).unwrap();
@@ -149,7 +149,7 @@ fn an_unlocked_file_with_a_hot_journal_has_nothing_of_the_transaction() {
     assert!(is_sound(&database));
 }
 
-/// Where SQLite does not offer a commit as a batch there is a journal.
+/// Checks the cases in which SQLite does not offer a commit as a batch and writes a journal.
 #[test]
 fn what_cannot_be_one_transaction_goes_by_the_journal() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,16 +157,16 @@ fn what_cannot_be_one_transaction_goes_by_the_journal() {
     let vfs = Vfs::new(pool.worker().unwrap(), 0).unwrap();
     let database = vfs.open("test").unwrap();
     database.execute_batch("CREATE TABLE t (v BLOB)").unwrap();
-    // A batch may be larger than the log of 1 MB; the journal is that of the first commit.
+    // A batch may be larger than the log of 1 MB. The only journal is that of the first commit.
     let before = vfs.statistics();
     database.execute("INSERT INTO t VALUES (randomblob(900000))", []).unwrap();
     let statistics = vfs.statistics();
     assert_eq!((statistics.refused_batches, statistics.journals), (0, 1), "{statistics:?}");
     assert_eq!(statistics.atomic_commits, before.atomic_commits + 1);
-    // More than SQLite's cache holds before the commit.
+    // The row is larger than SQLite's cache.
     database.execute("INSERT INTO t VALUES (randomblob(3000000))", []).unwrap();
     assert_eq!((vfs.statistics().refused_batches, vfs.statistics().journals), (0, 2));
-    // Two databases in one transaction: a super-journal.
+    // A transaction on two databases needs a super-journal.
     database.execute_batch("ATTACH 'other' AS other; CREATE TABLE other.u (v)").unwrap();
     let before = vfs.statistics();
     database.execute_batch("BEGIN; INSERT INTO t VALUES (1); INSERT INTO u VALUES (2); COMMIT").unwrap();
@@ -210,7 +210,7 @@ fn bad_use_is_an_error() {
         assert!(vfs.open_with("absent", OpenFlags::SQLITE_OPEN_READ_WRITE).is_err());
         let database = vfs.open("test").unwrap();
         database.execute_batch("CREATE TABLE t (v)").unwrap();
-        // More than the heap: SQLite says so, and what was there stays.
+        // The row is larger than the heap. SQLite must report it, and the rest must remain.
         let full = database.execute("INSERT INTO t VALUES (randomblob(100000000))", []).unwrap_err();
         assert_eq!(full.sqlite_error_code(), Some(rusqlite::ErrorCode::DiskFull), "{full}");
         assert!(matches!(vfs.take_error(), Some(Error::Full { .. })));
@@ -233,12 +233,12 @@ fn a_runner_is_lent() {
             database.get_or_insert_with(|| lender.vfs().open("test").unwrap()).execute_batch(sql).unwrap();
             Ok(())
         };
-        // SAFETY: one thread.
+        // SAFETY: there is only one thread.
         unsafe { lender.lend(&mut worker, work) }.unwrap();
     }
     let database = database.unwrap();
     assert!(database.execute_batch("INSERT INTO t VALUES (1)").is_err(), "between two loans");
-    // SAFETY: one thread.
+    // SAFETY: there is only one thread.
     let sum = unsafe {
         lender.lend(&mut worker, || {
             Ok(database.query_row("SELECT sum(v) FROM t", [], |row| row.get::<_, i64>(0)).unwrap())
@@ -247,7 +247,7 @@ fn a_runner_is_lent() {
     assert_eq!(sum.unwrap(), 2i64);
 }
 
-/// As SQLite's pager hands pages over: a row of a byte costs the page that it is in, and the first page.
+/// Stores pages as SQLite's pager does: a row of one byte costs its page and the first page.
 #[test]
 fn pages_can_be_stored_whole() {
     let logged = |pages| {
@@ -264,7 +264,7 @@ fn pages_can_be_stored_whole() {
                     .unwrap();
                 Ok(())
             };
-            // SAFETY: one thread.
+            // SAFETY: there is only one thread.
             unsafe { lender.lend(worker, work) }.unwrap();
         };
         run(&mut worker, "PRAGMA page_size = 1024; CREATE TABLE t (k INTEGER PRIMARY KEY, v)");
@@ -275,7 +275,7 @@ fn pages_can_be_stored_whole() {
         run(&mut worker, "UPDATE t SET v = 3 WHERE k = 100");
         let after = worker.statistics().log_bytes;
         run(&mut worker, "DELETE FROM t WHERE k < 150");
-        // SAFETY: one thread.
+        // SAFETY: there is only one thread.
         let checked = unsafe {
             lender.lend(&mut worker, || {
                 let database = database.as_ref().unwrap();
@@ -286,7 +286,7 @@ fn pages_can_be_stored_whole() {
         assert_eq!(checked.unwrap(), (true, 50));
         after - before
     };
-    // A log record of 16 bytes for each word of 8.
+    // The log takes a record of 16 bytes for each word of 8 bytes.
     let (changes, whole) = (logged(Pages::Changes), logged(Pages::Whole));
     assert!(changes < 200, "{changes} bytes");
     assert!((2 * 2 * 1024..5000).contains(&whole), "{whole} bytes");

@@ -1,5 +1,5 @@
-//! A database that another process has open: SQLite waits for it as it waits for any lock, by its busy handler. In a program apart from
-//! `sqlite.rs`, whose other tests would have their pools' locks inherited by a process that is being started.
+//! A database that another process has open: SQLite waits for it with its busy handler, as for any lock. These tests are a separate program: a
+//! process that is being started would inherit the locks of the pools of the other tests in `sqlite.rs`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -12,8 +12,8 @@ use strandline_sqlite::rusqlite::{Connection, Error, ErrorCode};
 const PATH: &str = "STRANDLINE_SQLITE_TEST_PATH";
 const DESCRIPTORS: &str = "STRANDLINE_SQLITE_TEST_DESCRIPTORS";
 
-/// Opens the database at `path`, with parameters of the URI. It waits long for locks: a process that is being started has those of its parent for a
-/// moment.
+/// Opens the database at `path` with parameters of the URI. It waits long for locks, because a process that is being started briefly holds its
+/// parent's.
 fn open(path: &Path, parameters: &str) -> Result<Connection, Error> {
     strandline_sqlite::register().unwrap();
     let opened = Connection::open(format!("file:{}?vfs=strandline{parameters}", path.display()))?;
@@ -37,7 +37,7 @@ fn is_busy<T>(found: Result<T, Error>) -> bool {
     found.err().and_then(|error| error.sqlite_error_code()) == Some(ErrorCode::DatabaseBusy)
 }
 
-/// What the other process does: has the database open until it is told to close it.
+/// The other process: keeps the database open until it is told to close it.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(PATH) else { return };
@@ -54,12 +54,12 @@ fn program(test: &str) -> Command {
     command
 }
 
-/// A process that has the database at `path` open.
+/// Starts a process that opens the database at `path`.
 fn other_process(path: &Path) -> Child {
     let mut child = program("child").env(PATH, path).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "open"));
-    // It prints more.
+    // Reads the rest of the child's output, so that the child can go on printing.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }
@@ -83,7 +83,7 @@ fn processes_that_create_a_database_at_once_all_have_it() {
     }
 }
 
-/// Whom the busy handler tells to close the database, when SQLite first calls it.
+/// The process that the busy handler tells to close the database when SQLite first calls it.
 static OTHER: Mutex<Option<Child>> = Mutex::new(None);
 
 #[test]
@@ -107,11 +107,11 @@ fn the_busy_handler_waits_for_another_process() {
         }
         assert!(count(&database).unwrap() > 0);
         assert!(OTHER.lock().unwrap().is_none());
-        // What it found as an empty file has its contents now.
+        // The file that SQLite read as empty must have its contents now.
         let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(verdict, "ok");
         drop(database);
-        // By a timeout, however long the other takes.
+        // Waits with a timeout, however long the other process takes.
         other = other_process(&path);
         let database = open_busy(&path, parameters);
         database.execute_batch("PRAGMA busy_timeout = 60000").unwrap();
@@ -122,7 +122,7 @@ fn the_busy_handler_waits_for_another_process() {
     }
 }
 
-/// Other page sizes and reserved bytes than those of the empty file that SQLite first read.
+/// The database has another page size and other reserved bytes than the empty file that SQLite first read.
 #[test]
 fn a_database_that_was_busy_has_its_own_page_size() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,7 +142,7 @@ fn a_database_that_was_busy_has_its_own_page_size() {
     assert_eq!((pragma("page_size"), pragma("auto_vacuum"), count(&database).unwrap()), (16384, 1, 2));
 }
 
-/// What is never locked cannot be waited for.
+/// SQLite cannot wait for a file that it never locks.
 #[test]
 fn without_locks_a_busy_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -182,12 +182,12 @@ fn a_uri_bounds_memory_and_address_space() {
     assert_eq!(count(&open(&path, &format!("{bounded}&mode=ro")).unwrap()).unwrap(), 1);
 }
 
-/// The process whose standard descriptors are closed.
+/// The process with closed standard descriptors.
 #[test]
 fn without_descriptors() {
     let Some(path) = std::env::var_os(DESCRIPTORS) else { return };
     for descriptor in 0..3 {
-        // SAFETY: nothing else of this process uses them.
+        // SAFETY: nothing else in this process uses them.
         unsafe { libc::close(descriptor) };
     }
     let message = [b'm'; 1 << 16];
@@ -195,8 +195,7 @@ fn without_descriptors() {
         let database = open(path.as_ref(), "").unwrap();
         database.execute_batch("CREATE TABLE IF NOT EXISTS t (v); INSERT INTO t VALUES (1)").unwrap();
         for descriptor in 0..3 {
-            // Whether it goes anywhere does not matter.
-            // SAFETY: the call reads the message.
+            // The result does not matter. SAFETY: the call reads the message.
             unsafe { libc::write(descriptor, message.as_ptr().cast(), message.len()) };
         }
     }

@@ -13,7 +13,7 @@ use strandline_command::{Failure, Outcome, interrupt, say};
 
 use super::Tests;
 
-/// Ends that are printed although they were not seen, at most.
+/// How many allowed ends that were not seen are printed, at most.
 const UNSEEN: usize = 16;
 
 /// Run litmus tests on this machine's processor, many times, and compare how they end with what the checker allows.
@@ -37,7 +37,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A test, its ends that the checker allows, and those that were seen.
+/// A test, the ends that the checker allows, and the ends that were seen.
 struct Ran {
     test: Test,
     allowed: BTreeSet<End>,
@@ -47,7 +47,7 @@ struct Ran {
 /// Runs the tests and prints how they ended.
 ///
 /// # Errors
-/// A test cannot be read or explored, or not be run on this processor.
+/// Returns a failure if a test cannot be read or explored, or cannot be run on this processor.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     interrupt::watch(interrupt::First::Ask)?;
     let ran = run_all(arguments)?;
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// Returns what `--json` prints.
 ///
 /// # Errors
-/// As [`run`].
+/// As for [`run`].
 pub fn answer(arguments: &Arguments) -> Result<Value, Failure> {
     run_all(arguments).map(|ran| object(&ran))
 }
@@ -88,12 +88,12 @@ fn run_all(arguments: &Arguments) -> Result<Vec<Ran>, Failure> {
 }
 
 impl Ran {
-    /// The ends that were seen although the checker forbids them.
+    /// Returns the ends that were seen although the checker forbids them.
     fn forbidden(&self) -> impl Iterator<Item = &End> {
         self.seen.ends.keys().filter(|end| !self.allowed.contains(end))
     }
 
-    /// The ends that were seen or are allowed, with how often they were seen and the checker's verdict.
+    /// Returns the ends that were seen or are allowed, with how often they were seen and the checker's verdict.
     fn ends(&self) -> Vec<(&End, u64, Verdict)> {
         let all: BTreeSet<&End> = self.seen.ends.keys().chain(&self.allowed).collect();
         let with_verdict = all.into_iter().map(|end| {
@@ -104,7 +104,6 @@ impl Ran {
         with_verdict.collect()
     }
 
-    /// The names and values of an end.
     fn values<'e>(&'e self, end: &'e End) -> impl Iterator<Item = (String, u64)> + 'e {
         let registers = self.test.registers.iter().enumerate().flat_map(move |(thread, names)| {
             let values = &end.registers[thread];
@@ -114,7 +113,7 @@ impl Ran {
         registers.chain(locations.zip(end.values.iter().copied()))
     }
 
-    /// The values of an end that differ between the ends, as text.
+    /// Returns the values of `end` that differ between the ends, as text.
     fn text(&self, end: &End) -> String {
         let all: Vec<Vec<(String, u64)>> =
             self.ends().iter().map(|(end, ..)| self.values(end).collect()).collect();

@@ -13,7 +13,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The output of a run that ends with this exit code.
+/// Runs the command, expects this exit code, and returns the output.
 #[track_caller]
 fn ends(arguments: &[&str], code: i32) -> (String, String) {
     let output = check(arguments);
@@ -37,7 +37,7 @@ fn litmus_files_as_json() {
     let (out, err) =
         ends(&["litmus", &shipped("commit1"), &shipped("same_line"), "--setting", "line,word", "--json"], 0);
     assert_eq!(err, "");
-    // Published answers are about the setting `line`, and `same_line` has none.
+    // Published answers concern the setting `line`; `same_line` has none.
     let row = |name: &str, setting: &str, states: u64, ask: &str, verdict: &str| {
         let mut asked = json!({"ask": ask, "verdict": verdict});
         if (name, setting) == ("commit1", "line") {
@@ -113,7 +113,7 @@ fn shipped_tests_have_names_and_published_answers() {
     ends(&["litmus", "--shipped", "nt_mp"], 2);
 }
 
-/// mfence orders store buffering on every x86-64 processor, however short the run.
+/// However short the run, it shows nothing forbidden: mfence orders store buffering on every x86-64 processor.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_run_shows_nothing_that_is_forbidden() {
@@ -156,12 +156,12 @@ fn a_program_that_cannot_be_recorded_is_wrong_usage() {
     assert!(err.contains("cannot read /no/such/library: "), "{err}");
     let err = recorded("true", &recorder, "false");
     assert!(err.contains("false ends with exit code 1"), "{err}");
-    // Nothing says what is right.
+    // Neither --recover nor --check tells the command what is right.
     ends(&["program", "--recorder", &recorder, "--", "true"], 2);
     ends(&["program", "--check", "true"], 2);
 }
 
-/// Explores a recording of valgrind's tool pmemcheck: a check that accepts every state finds nothing, and one that accepts none a state.
+/// Explores a recording of valgrind's tool pmemcheck. A check that accepts every state yields no finding, and one that accepts no state yields one.
 #[test]
 fn a_recorded_program_as_json() {
     let folder = tempfile::tempdir().unwrap();

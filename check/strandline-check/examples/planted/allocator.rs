@@ -1,15 +1,15 @@
-//! Blocks that are allocated from a bitmap and put on a stack. Recovery frees what cannot be reached from the stack.
+//! A program that allocates blocks from a bitmap and puts them on a stack. Recovery frees blocks that are not reachable from the stack.
 
 use strandline_check::{Check, Pmem, check as program};
 
-/// The topmost block, from 1; 0: none.
+/// The number of the topmost block, from 1; 0 if the stack is empty.
 const TOP: u64 = 0;
-/// A bit for each block that is allocated.
+/// A bit for each allocated block.
 const ALLOCATED: u64 = 64;
 const BLOCKS: u64 = 128;
 const NUMBER_OF_BLOCKS: u64 = 4;
 
-/// A block: the one below it, and then two words that are the same.
+/// Returns the address of a block. A block has the number of the one below it, followed by two equal words.
 fn block(number: u64) -> u64 {
     BLOCKS + 64 * (number - 1)
 }
@@ -36,7 +36,7 @@ fn free(pmem: &Pmem, number: u64) {
     set(pmem, ALLOCATED, pmem.load(ALLOCATED) & !(1 << (number - 1)));
 }
 
-/// Fills a new block with `value`, below which `below` is.
+/// Fills a new block with `value`, and puts it on top of `below`.
 fn make(pmem: &Pmem, below: u64, value: u64, bug: u32) -> u64 {
     let made = allocate(pmem);
     pmem.store(block(made), below);
@@ -58,7 +58,7 @@ fn pop(pmem: &Pmem) {
     free(pmem, top);
 }
 
-/// Changes the topmost value, by a block that takes the place of the old one.
+/// Changes the topmost value by replacing its block.
 fn update(pmem: &Pmem, value: u64, bug: u32) {
     let top = pmem.load(TOP);
     if bug == 3 {
@@ -71,11 +71,11 @@ fn update(pmem: &Pmem, value: u64, bug: u32) {
     free(pmem, top);
 }
 
-/// The blocks of the stack, the topmost first.
+/// Returns the blocks of the stack, the topmost first.
 fn reachable(pmem: &Pmem) -> Vec<u64> {
     let existing = |number: u64| (1..=NUMBER_OF_BLOCKS).contains(&number).then_some(number);
     let below = |&number: &u64| existing(pmem.load(block(number)));
-    // A chain that is damaged may be a circle.
+    // A damaged chain may be a circle.
     std::iter::successors(existing(pmem.load(TOP)), below).take(2 * NUMBER_OF_BLOCKS as usize).collect()
 }
 

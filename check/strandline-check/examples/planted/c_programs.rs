@@ -1,4 +1,4 @@
-//! The C programs with planted bugs, `strandline-check-c/tests/c/planted`: how they are compiled and checked, and what must be found.
+//! The C programs with planted bugs, `strandline-check-c/tests/c/planted`: how they are compiled and checked, and the expected findings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ pub struct Source {
     pub bugs: &'static [Bug],
 }
 
-/// A bug's number, the bug, what it must be found as, and where the like was published.
+/// A bug's number, its description, the expected kind of finding, and where a similar bug was published.
 pub type Bug = (u32, &'static str, FindingKind, &'static str);
 
 pub const SOURCES: [Source; 9] = [
@@ -171,7 +171,7 @@ pub const SOURCES: [Source; 9] = [
 ];
 
 impl Source {
-    /// Compiles the program with this bug (0: none) in `folder`; otherwise says why it cannot be here.
+    /// Compiles the program with this bug (0: none) in `folder`. Returns the reason if it cannot be compiled here.
     pub fn compile(&self, bug: u32, folder: &Path) -> Result<PathBuf, String> {
         let (header, package, library) = match self.library {
             Library::Libpmem => ("libpmem.h", "libpmem-dev", Some("-lpmem")),
@@ -211,7 +211,7 @@ impl Source {
         }
     }
 
-    /// Checks the program with this bug (0: none), with the command's default options but for `limit`.
+    /// Checks the program with this bug (0: none), with the command's default options except for `limit`.
     pub fn check(&self, bug: u32, recorder: &Path, limit: Duration) -> Result<Report, String> {
         let builder = || tempfile::Builder::new();
         let folder = builder()

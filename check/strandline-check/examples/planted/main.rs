@@ -1,5 +1,5 @@
-//! A corpus of programs with planted bugs, each of which must be found by default, as what it is; and the same programs without them, in which
-//! nothing may be found. Prints the tables of `docs/published-bugs.md`; as a test it compares those of the programs in Rust.
+//! A corpus of programs with planted bugs. With default options the checker must find each bug and name its kind, and must find nothing in the same
+//! programs without bugs. The example prints the tables of `docs/published-bugs.md`; as a test it compares those of the programs in Rust.
 //!
 //! ```text
 //! cargo build --release -p strandline-check-c                           # the library that records programs in C
@@ -81,7 +81,7 @@ const PROGRAMS: [Program; 3] = [
     },
 ];
 
-/// The library that records, as it is built beside this example.
+/// Returns the path of the recording library that is built beside this example.
 fn recorder() -> Result<PathBuf, String> {
     let example = std::env::current_exe().map_err(|error| error.to_string())?;
     let library = example.with_file_name("../libstrandline_check_c.so");
@@ -89,10 +89,10 @@ fn recorder() -> Result<PathBuf, String> {
     if library.exists() { Ok(library) } else { Err(hint.to_owned()) }
 }
 
-/// The finding's kind, then notes, data races and flushes in vain; and the verdict, if the exploration did not end.
+/// Returns the finding's kind, then notes, data races and redundant flushes; and the verdict, if the exploration did not end.
 fn found(outcome: &Outcome) -> String {
     let mut told: Vec<String> = outcome.finding.iter().map(|finding| finding.kind.to_string()).collect();
-    // A note on what the invariant does not notice misleads nobody.
+    // A note on what the invariant does not notice misleads no reader.
     let misleads = |note: &&String| !note.contains("does not notice");
     told.extend(outcome.notes.iter().filter(misleads).cloned());
     told.extend(outcome.races.iter().map(|race| format!("data race on {}", race.word)));
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Of the kinds that a power failure has a part in, each has a program that has it; the same program without the bug has it not.
+    /// Each kind of finding that involves a power failure has a program that shows it; the same program without the bug does not.
     #[test]
     fn each_kind_has_a_program() {
         let rust = PROGRAMS.iter().flat_map(|program| program.bugs);
@@ -196,7 +196,7 @@ mod tests {
         let numbers = numbers.chain(SOURCES.iter().flat_map(|source| source.bugs)).map(|bug| bug.0);
         assert!(numbers.eq(1..=30));
         use FindingKind as Kind;
-        // Found without a power failure, or in databases; `table` and the crate's tests have them.
+        // These kinds need no power failure, or occur in databases; `table` and the crate's tests cover them.
         let others = [
             Kind::WrongResult,
             Kind::StoreOutside,

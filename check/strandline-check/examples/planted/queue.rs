@@ -1,5 +1,5 @@
-//! A queue of tasks: one thread appends them, another one takes the first of them and stores its result. Appending holds a lock that is a word
-//! of persistent memory.
+//! A queue of tasks: one thread appends tasks, and another one takes the first task and stores its result. Appending holds a lock, which is a word of
+//! persistent memory.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -37,14 +37,14 @@ fn work(pmem: &Pmem, bug: u32) {
         return;
     }
     if bug != 8 {
-        // The other thread may not have done so yet.
+        // The other thread may not have persisted it yet.
         pmem.persist(LENGTH, 8);
     }
     pmem.store(RESULT, 100 * pmem.load(task(0)));
     pmem.persist(RESULT, 8);
 }
 
-/// Nobody holds the lock after a power failure.
+/// Releases the lock: no thread holds it after a power failure.
 fn recover(pmem: &Pmem, bug: u32) {
     if bug == 10 {
         let taken = pmem.compare_exchange(LOCK, 0, 1);

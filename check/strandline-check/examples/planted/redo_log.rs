@@ -1,11 +1,12 @@
-//! Accounts with a redo log: the new balances are logged, then the log is valid, and then they are written in place. Recovery writes them again.
+//! Accounts with a redo log: the program logs the new balances, makes the log valid, and then writes the balances in place. Recovery writes them
+//! again.
 
 use strandline_check::{Check, Pmem, check as program};
 
 const ACCOUNTS: u64 = 3;
 /// How many entries of the log are valid.
 const VALID: u64 = 64 * ACCOUNTS;
-/// Entries: an account, and its new balance or by how much that changes.
+/// Entries: an account, and its new balance or the amount by which it changes.
 const LOG: u64 = VALID + 64;
 
 fn balance(account: u64) -> u64 {
@@ -61,7 +62,7 @@ fn recover(pmem: &Pmem, bug: u32) {
     }
 }
 
-/// The balances after so many transfers.
+/// The balances after 0, 1 and 2 transfers.
 const STATES: [[u64; 3]; 3] = [[100, 100, 100], [70, 130, 100], [70, 80, 150]];
 
 pub fn check(bug: u32) -> Check<'static> {

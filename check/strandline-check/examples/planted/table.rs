@@ -1,4 +1,4 @@
-//! A persistent table with fourteen mistakes, one at a time: what the checker says of each.
+//! A persistent table with fourteen mistakes, one at a time, and the finding for each.
 
 use strandline_check::{Check, Outcome, Pmem, check};
 
@@ -42,13 +42,13 @@ const BUGS: [Bug; 14] = [
 /// How many keys the table has, and how many of them recovery has still to count.
 const COUNT: u64 = 0;
 const UNCOUNTED: u64 = 64;
-/// Slots, by key modulo their number: a line that says which copy of the record is valid (0: none), and two copies.
+/// Slots, by key modulo their number. Each has a line with the number of the valid copy of the record (0: none), and two copies.
 const SLOTS: u64 = 128;
 const NUMBER_OF_SLOTS: u64 = 3;
 const COPY: u64 = 128;
 const SLOT: u64 = 64 + 2 * COPY;
 const BYTES: u64 = SLOTS + NUMBER_OF_SLOTS * SLOT;
-/// A record takes two lines, the second one in part. All its bytes are the number of the put that has written it.
+/// The length of a record, which takes two lines, the second one in part. All its bytes are the number of the put that has written it.
 const RECORD: usize = 80;
 
 /// The two locks: of the slots and of the count.
@@ -59,7 +59,7 @@ fn slot(key: u64) -> u64 {
     SLOTS + SLOT * (key % NUMBER_OF_SLOTS)
 }
 
-/// Puts a record for `key`. It is written beside the one that is there, and a store of one word makes it valid.
+/// Puts a record for `key`. It is written beside the present one, and a store of one word makes it valid.
 fn put(pmem: &Pmem, key: u64, number: u8, bug: Bug) {
     let slot = if bug == Bug::OutsideTheMemory { SLOTS + SLOT * key } else { slot(key) };
     let valid = pmem.load(slot);
@@ -147,7 +147,7 @@ fn recover(pmem: &Pmem, bug: Bug) {
         pmem.persist(COUNT, 8);
         return;
     }
-    // What the count lacks is written down, and then added.
+    // Recovery persists how many keys the count lacks, and then adds them.
     if pmem.load(UNCOUNTED) == 0 {
         pmem.store(UNCOUNTED, valid_slots(pmem) - pmem.load(COUNT));
         pmem.persist(UNCOUNTED, 8);
@@ -158,7 +158,7 @@ fn recover(pmem: &Pmem, bug: Bug) {
     pmem.persist(UNCOUNTED, 8);
 }
 
-/// What was acknowledged is there, or what was put later, whole; and the count is right.
+/// Checks that what was acknowledged, or what was put later, is there completely, and that the count is right.
 fn is_right(pmem: &Pmem, acknowledged: &[u64], puts: &[(u64, u8)]) -> Result<(), String> {
     for key in 0..NUMBER_OF_SLOTS {
         let last =
@@ -184,7 +184,7 @@ fn is_right(pmem: &Pmem, acknowledged: &[u64], puts: &[(u64, u8)]) -> Result<(),
     }
 }
 
-/// Puts of one thread, the last one an update; and of two threads.
+/// Puts of one thread, the last of which is an update; and puts of two threads.
 const ALONE: [(u64, u8); 3] = [(0, 1), (4, 2), (0, 3)];
 const TOGETHER: [(u64, u8); 2] = [(0, 1), (4, 2)];
 
@@ -210,7 +210,7 @@ fn table<'a>(bug: Bug, threads: usize) -> Check<'a> {
     check
 }
 
-/// What is found with this mistake in the program.
+/// Returns the result for the program with this mistake.
 fn explore(bug: Bug) -> Outcome {
     let threads = match bug {
         Bug::LocksInTheWrongOrder | Bug::CountWithoutLock => 2,
@@ -219,12 +219,12 @@ fn explore(bug: Bug) -> Outcome {
     table(bug, threads).exhaustive()
 }
 
-/// A line of this file.
+/// Returns the source code of a line of this file.
 fn source(line: u32) -> &'static str {
     include_str!("table.rs").lines().nth(line as usize - 1).unwrap_or_default().trim()
 }
 
-/// The finding and its advice in words; or the race, or the waste.
+/// Returns the finding and its advice in words, or else the race, or the redundant operation.
 fn told(outcome: &Outcome) -> (String, String) {
     if let Some(finding) = &outcome.finding {
         let advice = finding.advice.as_ref().map(|advice| {
@@ -248,7 +248,7 @@ fn told(outcome: &Outcome) -> (String, String) {
     })
 }
 
-/// Prints what is found of each.
+/// Prints what is found for each mistake.
 pub fn print() {
     println!("| mistake | found as | advice | states |\n|---|---|---|---|");
     for bug in [Bug::None].into_iter().chain(BUGS) {
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// Each is found as what it is, and its replay shows it again.
+    /// Asserts that the checker finds the mistake and names its kind, and that the replay shows it again.
     fn found(bug: Bug) -> Finding {
         let finding = explore(bug).finding.unwrap_or_else(|| panic!("{bug:?} is not found"));
         let threads = if bug == Bug::LocksInTheWrongOrder { 2 } else { 1 };
@@ -295,7 +295,7 @@ mod tests {
             let finding = found(bug);
             assert_eq!(finding.kind, kind, "{bug:?}: {finding}");
             let advice = finding.advice.as_ref().unwrap_or_else(|| panic!("{bug:?}: {finding}"));
-            // The checker has explored the program with it again, and the repaired source differs in nothing else.
+            // The checker has explored the program with this advice, which is the only difference of the repaired source.
             assert_eq!(((advice.flush, advice.fence), advice.repairs), (least, true), "{bug:?}: {finding}");
             assert_eq!(advice.behind.file(), file!());
         }

@@ -1,5 +1,5 @@
-//! `btree_map` of PMDK's examples, over transactions with an undo log: a node that is changed without being added to the log, and one
-//! that is added twice.
+//! `btree_map` of PMDK's examples, over transactions with an undo log. One bug changes a node without adding it to the log; another adds a node
+//! twice.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -16,7 +16,7 @@ pub enum Bug {
 const PARENT: u64 = 0;
 const LEFT: u64 = 64;
 const RIGHT: u64 = 128;
-/// The log: how many words it has, and from the next line on their places and old values.
+/// The log: how many words it has, followed from the next line on by their addresses and old values.
 const LOGGED: u64 = 192;
 const LOG: u64 = 256;
 const WORDS: u64 = 4;
@@ -35,7 +35,7 @@ fn add(pmem: &Pmem, node: u64) {
     pmem.persist(LOGGED, 8);
 }
 
-/// What was added is durable, and then the log is empty.
+/// Makes the added words durable, then empties the log.
 fn commit(pmem: &Pmem) {
     for entry in (0..pmem.load(LOGGED)).step_by(WORDS as usize) {
         pmem.flush(pmem.load(LOG + 16 * entry));
@@ -56,7 +56,7 @@ fn recover(pmem: &Pmem) {
     pmem.persist(LOGGED, 8);
 }
 
-/// The middle key of the left node goes up, and the last one to a node of its own.
+/// Moves the middle key of the left node up, and the last one to a node of its own.
 fn split(pmem: &Pmem, bug: Bug) {
     for node in [PARENT, RIGHT] {
         add(pmem, node);
@@ -71,7 +71,7 @@ fn split(pmem: &Pmem, bug: Bug) {
     pmem.acknowledge(1);
 }
 
-/// A key goes from the right node up, and the one there down to the left one.
+/// Moves a key from the right node up, and the key there down to the left node.
 fn rotate_left(pmem: &Pmem, bug: Bug) {
     for node in [PARENT, RIGHT, LEFT] {
         add(pmem, node);

@@ -1,4 +1,4 @@
-//! CCEH, a hash table of segments behind a directory: what its constructor leaves unflushed.
+//! CCEH, a hash table of segments behind a directory. The bugs are constructors that leave stores unflushed.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -13,15 +13,15 @@ pub enum Bug {
 }
 
 const ROOT: u64 = 0;
-/// The table: where the directory is, its capacity and its depth.
+/// The table: the directory's address, its capacity and its depth.
 const TABLE: u64 = 64;
 const DIRECTORY: u64 = 128;
-/// A segment: depth and pattern, and in the next line its slots, key and value each.
+/// A segment: depth and pattern, and from the next line on its slots, with a key and a value each.
 const SEGMENTS: u64 = 192;
 const SEGMENT: u64 = 128;
 const CAPACITY: u64 = 2;
 const SLOTS: u64 = 4;
-/// Keys of slots that are free, and of such as are being filled.
+/// The keys of free slots, and of slots that are being filled.
 const FREE: u64 = u64::MAX;
 const FILLING: u64 = u64::MAX - 1;
 
@@ -47,7 +47,7 @@ fn construct(pmem: &Pmem, bug: Bug) {
     pmem.persist(ROOT, 8);
 }
 
-/// The slots of the segment in which `key` belongs.
+/// Returns the slots of the segment to which `key` belongs.
 fn slots(pmem: &Pmem, key: u64) -> impl Iterator<Item = u64> {
     let table = pmem.load(ROOT);
     let (directory, capacity) = (pmem.load(table), pmem.load(table + 8));

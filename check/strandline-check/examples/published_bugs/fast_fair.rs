@@ -1,4 +1,4 @@
-//! FAST_FAIR, a B+ tree of sorted pages: what the constructors leave unflushed.
+//! FAST_FAIR, a B+ tree of sorted pages. The bugs are constructors that leave stores unflushed.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -14,8 +14,8 @@ pub enum Bug {
 const ROOT: u64 = 0;
 /// The tree: its root page and its height.
 const TREE: u64 = 64;
-/// The page: the leftmost child and the sibling, and from the next line on records, key and pointer each; the first one without a
-/// pointer ends them.
+/// The page: the leftmost child and the sibling, and from the next line on records with a key and a pointer each. The first record without a pointer
+/// ends the list.
 const PAGE: u64 = 128;
 const RECORDS: u64 = PAGE + 64;
 const PAGE_BYTES: u64 = 192;
@@ -38,7 +38,7 @@ fn construct(pmem: &Pmem, bug: Bug) {
     pmem.persist(ROOT, 8);
 }
 
-/// Keys ascend, so each goes behind the last one: first the key, then the pointer that makes it count.
+/// Inserts a key after the last one, since keys ascend: first the key, then the pointer that makes it count.
 fn insert(pmem: &Pmem, key: u64) {
     let page = pmem.load(pmem.load(ROOT));
     let mut record = page + (RECORDS - PAGE);

@@ -1,4 +1,4 @@
-//! `hashmap_atomic` of PMDK's examples, without transactions: what it hashes with is not persisted when it is made.
+//! `hashmap_atomic` of PMDK's examples, without transactions. The constructor does not persist the hash function's parameters.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -10,7 +10,7 @@ pub enum Bug {
     HashFunction,
 }
 
-/// The map: its hash function (a, b, p), and in the next line its buckets, the count, and whether the count may be wrong.
+/// The map: its hash function's parameters (a, b, p), and in the next line its buckets, the count, and whether the count may be wrong.
 const MAP: u64 = 0;
 const BUCKETS_OF_MAP: u64 = 64;
 const COUNT: u64 = 72;

@@ -1,5 +1,5 @@
-//! Bugs in programs for persistent memory that papers and issues have published, written anew as programs of a page each, and each
-//! with what repairs it. Prints the table of `docs/published-bugs.md`, where the sources are; as a test it compares.
+//! Published bugs in programs for persistent memory, from papers and issues. Each is rewritten as a program of a page, with its repair. The example
+//! prints the table of `docs/published-bugs.md`, which names the sources; as a test it compares the table.
 //!
 //! ```text
 //! cargo run --release -p strandline-check --example published_bugs
@@ -21,15 +21,15 @@ use std::time::Instant;
 
 use strandline_check::{Check, FindingKind, Outcome, Pmem, Waste};
 
-/// What recycled memory holds: as a pointer it leads nowhere.
+/// The contents of recycled memory, an invalid pointer.
 const STALE: u64 = 0xdead_beef_dead_bee8;
 
-/// Memory that an allocator has given out before.
+/// Fills memory as an allocator's earlier user may have left it.
 fn recycle(pmem: &Pmem, from: u64, bytes: u64) {
     (from..from + bytes).step_by(8).for_each(|at| pmem.store(at, STALE));
 }
 
-/// What a constructor stores: the words of an object.
+/// Stores the words of an object, as a constructor does.
 #[track_caller]
 fn store_words(pmem: &Pmem, at: u64, words: &[u64]) {
     for (word, at) in words.iter().zip((at..).step_by(8)) {
@@ -37,12 +37,12 @@ fn store_words(pmem: &Pmem, at: u64, words: &[u64]) {
     }
 }
 
-/// What must be found.
+/// The expected result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
-    /// This, with advice that repairs it.
+    /// This kind of finding, with advice that repairs it.
     Repairable(FindingKind),
-    /// This, which no flush and no fence repairs.
+    /// This kind of finding, which no flush or fence repairs.
     Finding(FindingKind),
     Waste(Waste),
 }
@@ -56,7 +56,6 @@ struct Published {
     without: Check<'static>,
 }
 
-/// All of them.
 fn published() -> Vec<Published> {
     use Expected::{Finding, Repairable, Waste as Wasted};
     use FindingKind::{FailingRecovery, MissingFlush, NotAtomic, WrongOrder};
@@ -102,7 +101,7 @@ fn published() -> Vec<Published> {
     }
 }
 
-/// What is found, if anything is.
+/// Returns the finding, if there is one.
 fn found(outcome: &Outcome) -> Option<Expected> {
     let wasted = outcome.performance.first().map(|wasted| Expected::Waste(wasted.waste));
     let finding = outcome.finding.as_ref().map(|finding| match &finding.advice {
@@ -124,7 +123,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// What is found, and the median of the milliseconds that it takes.
+/// Returns the result, and the median of the milliseconds that the check takes.
 fn timed(check: &Check<'_>) -> (Outcome, f64) {
     let mut times: Vec<f64> = (0..RUNS - 1).map(|_| time(check).1).collect();
     let (outcome, last) = time(check);

@@ -1,4 +1,4 @@
-//! memcached-pmem, a cache whose items outlive a restart: the number by which clients compare and swap.
+//! memcached-pmem, a cache whose items survive a restart. The bug concerns the number that clients use for compare-and-swap.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -9,7 +9,7 @@ pub enum Bug {
     CasAfterLink,
 }
 
-/// Items: key and whether they are linked, and in the next line the number and the value.
+/// Items: the key and whether they are linked, and in the next line the number and the value.
 const ITEM: u64 = 128;
 const KEYS: u64 = 3;
 const IS_LINKED: u64 = 8;

@@ -1,4 +1,4 @@
-//! P-ART, a radix tree of RECIPE that frees nodes by epochs: recovery follows pointers that the constructors leave unflushed.
+//! P-ART, a radix tree of RECIPE that frees nodes by epochs. Recovery follows pointers that the constructors leave unflushed.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -12,11 +12,11 @@ pub enum Bug {
 }
 
 const ROOT: u64 = 0;
-/// The tree: its root node, its deletion lists and the number of threads that have one.
+/// The tree: its root node, its deletion lists and the number of threads that have a list.
 const TREE: u64 = 64;
 /// The root node: its lock, and its children in the next line.
 const NODE: u64 = 128;
-/// Deletion lists, a line for each thread: the first node that waits to be freed, and how many do.
+/// Deletion lists, a line for each thread: the first node that waits to be freed, and the number of such nodes.
 const LISTS: u64 = 256;
 const THREADS: u64 = 2;
 const LEAVES: u64 = 384;
@@ -50,7 +50,7 @@ fn insert(pmem: &Pmem, key: u64) {
     pmem.acknowledge(key);
 }
 
-/// Unlocks the nodes, and frees what waits for that.
+/// Unlocks the nodes, and frees the nodes in the deletion lists.
 fn recover(pmem: &Pmem) {
     let tree = pmem.load(ROOT);
     if tree == 0 {

@@ -1,4 +1,4 @@
-//! P-BwTree, a Bw-tree of RECIPE: nodes give out memory for the records that change them, and threads say in which epoch they are.
+//! P-BwTree, a Bw-tree of RECIPE: nodes allocate the records that change them, and threads publish the epoch that they are in.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -13,17 +13,17 @@ pub enum Bug {
 
 /// The mapping table's entry of the node: its newest record.
 const MAPPING: u64 = 0;
-/// The last active epoch of the thread, by which garbage is freed: this one says that it is gone.
+/// The thread's last active epoch, which controls what garbage may be freed. This value means that the thread has left.
 const EPOCH: u64 = 64;
 const GONE: u64 = u64::MAX;
-/// The node's allocation metadata: from where on its memory is given out, downwards, and where that ends.
+/// The node's allocation metadata: the address down from which its memory is allocated, and where the memory ends.
 const META: u64 = 128;
 const LIMIT: u64 = 192;
-/// The base node is the end of this memory. A record: key, value, and the record before it.
+/// The base node is at the end of this memory. A record has a key, a value, and the record before it.
 const BASE: u64 = 448;
 const RECORD: u64 = 64;
 const KEYS: u64 = 3;
-/// Acknowledged when the thread is gone.
+/// The number that is acknowledged when the thread has left.
 const LEFT: u64 = 100;
 
 fn construct(pmem: &Pmem, bug: Bug) {

@@ -1,4 +1,4 @@
-//! P-CLHT, a hash table of RECIPE whose buckets are cache lines: none of what its constructor makes is flushed.
+//! P-CLHT, a hash table of RECIPE whose buckets are cache lines. The constructor flushes nothing.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -17,7 +17,7 @@ const ROOT: u64 = 0;
 const OBJECT: u64 = 64;
 /// The table: its buckets, and how many there are.
 const TABLE: u64 = 128;
-/// A bucket: which of its entries are valid, a byte each, three keys and three values.
+/// A bucket: a byte for each entry that is valid, three keys and three values.
 const BUCKETS: u64 = 192;
 const NUMBER: u64 = 2;
 
@@ -52,7 +52,7 @@ fn is_valid(map: u64, entry: u64) -> bool {
     map >> (8 * entry) & 0xff != 0
 }
 
-/// Value and key first, and then the map, which makes them valid.
+/// Stores value and key, and then the bytes that make them valid.
 fn put(pmem: &Pmem, key: u64) {
     let bucket = bucket(pmem, key);
     let map = pmem.load(bucket);

@@ -1,5 +1,5 @@
-//! P-Masstree, a trie of B+ trees of RECIPE: when it takes a leaf out that an interrupted split has left, it flushes the leaf that its
-//! pointer points to, and not the pointer.
+//! P-Masstree, a trie of B+ trees of RECIPE. When it removes a leaf that an interrupted split has left, it flushes the leaf that the pointer refers
+//! to, and not the pointer.
 
 use strandline_check::{Check, Pmem, check as program};
 
@@ -16,7 +16,7 @@ const RIGHT: u64 = 192;
 /// The allocator's first free leaf.
 const FREE: u64 = 256;
 
-/// The split had copied keys above 10 to a new leaf, and had not taken them out of the left one.
+/// Creates an interrupted split: keys above 10 were copied to a new leaf, but not removed from the left one.
 fn set_up(pmem: &Pmem) {
     for (leaf, next, highest) in [(LEFT, INVALID, 20), (INVALID, RIGHT, 20), (RIGHT, 0, 30)] {
         pmem.store(leaf, next);
@@ -24,7 +24,7 @@ fn set_up(pmem: &Pmem) {
     }
 }
 
-/// Before the left leaf is split again.
+/// Removes these keys before the left leaf is split again.
 fn take_out(pmem: &Pmem, bug: Bug) {
     let next = pmem.load(LEFT);
     if pmem.load(LEFT + 8) >= pmem.load(next + 8) {

@@ -1,22 +1,18 @@
-//! Canonical configurations: equal for configurations that have the same crash states, now and later.
+//! Canonical configurations. Configurations with the same crash states, present and future, have the same canonical form.
 //!
-//! A timestamp orders a store among all stores, but few of these orders can still be seen. So:
+//! A timestamp orders a store among all stores, but only a few of these orders still matter. So:
 //!
-//! - *Stores* that no load left to run may return, and no crash leave behind, are dropped. What remains of a
-//!   location is always its latest stores.
-//! - *Memory* is one list for each line, which gives the order of stores on a line (its cuts).
-//! - *A view* is, for each line, how many of that line's stores it covers. It is recorded only for the lines
-//!   that the thread's future asks about.
-//! - *A store* also orders the stores of other lines: who reads it must have seen what came before. That order
-//!   is recorded only for the lines that some thread, which may still read the store and gain by it, asks
-//!   about.
+//! - *Stores* are dropped if no remaining load may return them and no crash may leave them. The remaining stores of a location are always its latest
+//!   ones.
+//! - *Memory* is one list for each line, which gives the order of the line's stores (its cuts).
+//! - *A view* is recorded as the number of each line's stores that it covers, and only for lines that the thread's future depends on.
+//! - *A store* also orders the stores of other lines: a thread that reads it must have seen the stores before it. That order is recorded only for
+//!   lines that matter to some thread which may still read the store and learn from it.
+//! - *Late stores* are recorded as they are, since their effect depends on no view.
 //!
-//! - *Late stores* are recorded as they are: what they do depends on no view.
-//!
-//! `vrn` and `coh` are recorded as the oldest store that each load left to run may return. Nothing more of them
-//! matters: reading that very store changes no view, since vrn ≤ vpr and vrn ≤ `cohmax` always, and reading a
-//! later one raises both views to it. `coh` matters to a write-back of its line only joined with `vpr`. Whatever
-//! can only become part of `vpc` is recorded as at least `vpc`.
+//! `vrn` and `coh` are recorded as the oldest store that each remaining load may return. Nothing else of them matters: reading exactly that store
+//! changes no view, since vrn ≤ vpr and vrn ≤ `cohmax` always, and reading a later one raises both views to it. A write-back of a line uses `coh`
+//! only joined with `vpr`. A part of a view that can only become part of `vpc` is recorded as at least `vpc`.
 
 use super::future::{Future, members};
 use super::view::{Stamp, State, Thread};
@@ -34,13 +30,14 @@ pub(super) struct Canonical<'t> {
 }
 
 impl<'t> Canonical<'t> {
-    /// With `keeps_registers` configurations whose registers differ are different even if no operation reads them.
+    /// Creates the computation. With `keeps_registers`, configurations with different registers are different even if no operation reads the
+    /// registers.
     pub fn new(test: &'t Test, keeps_registers: bool) -> Self {
         let has_late = test.threads.iter().flatten().any(Operation::is_non_temporal);
         Self { test, futures: Future::of(test, keeps_registers), has_late }
     }
 
-    /// What each thread may still do in `state`.
+    /// Returns for each thread what it may still do in `state`.
     pub fn futures(&self, state: &State) -> impl Iterator<Item = Future> {
         let future = move |(thread, futures): (&Thread, &Vec<Future>)| {
             let late = thread.late.iter().map(|late| late.message.location);
@@ -49,14 +46,13 @@ impl<'t> Canonical<'t> {
         state.threads.iter().zip(&self.futures).map(future)
     }
 
-    /// The key of `state`. Each part's length follows from the parts before it, so that no two configurations
-    /// that differ in a part have the same bytes.
+    /// Returns the key of `state`. Each part's length follows from the parts before it, so that configurations which differ have different bytes.
     pub fn key(&self, state: &State) -> Key {
         let futures: Vec<Future> = self.futures(state).collect();
         let line = |location: usize| self.test.locations[location].line;
         let locations = self.test.locations.len();
 
-        // By thread and location, the oldest store that a load may return.
+        // For each thread and location the oldest store that a load may return.
         let floors: Vec<Vec<Stamp>> = std::iter::zip(&state.threads, &futures)
             .map(|(thread, future)| {
                 let floor = |location: usize| {
@@ -79,7 +75,7 @@ impl<'t> Canonical<'t> {
             .filter(|&(stamp, message)| stamp >= oldest[message.location])
             .map(|(stamp, message)| (stamp, message.location, message.value))
             .collect();
-        // How many of a line's stores a view covers.
+        // Returns how many of a line's stores a view covers.
         let covered = |on: usize, view: Stamp| {
             kept.iter().filter(|&&(stamp, location, _)| line(location) == on && stamp <= view).count() as u8
         };
@@ -129,7 +125,7 @@ impl<'t> Canonical<'t> {
     }
 }
 
-/// Appends a value, in as few bytes as its size needs.
+/// Appends a value in as few bytes as its magnitude needs.
 fn push(key: &mut Vec<u8>, value: u64) {
     match u8::try_from(value) {
         Ok(small) if small < u8::MAX => key.push(small),

@@ -1,41 +1,40 @@
-//! What the operations that a thread has still to run can see: the rest of a configuration does not matter.
+//! What the remaining operations of a thread can observe. The rest of a configuration does not matter.
 
 use super::{Operation, Test};
 
 /// A set of locations, lines or registers, by index.
 pub(super) type Set = u64;
 
-/// The indices in a set.
+/// Returns the indices in a set.
 pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..Set::BITS as usize).filter(move |&index| set >> index & 1 != 0)
 }
 
-/// What a thread may do from some operation on. Larger is safe: it only merges fewer configurations.
+/// What a thread may do from some operation on. Overestimating is safe: it only merges fewer configurations.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Future {
-    /// Registers read before they are written.
+    /// Registers that are read before they are written.
     pub registers: Set,
-    /// Locations that a load, or a failing compare-and-swap, reads.
+    /// Locations that a load, or a failing compare-and-swap, may read.
     pub reads: Set,
     /// The lines of those locations.
     read_lines: Set,
-    /// Lines that a `clflushopt` or `clwb` writes back, and so `vpr` matters to.
+    /// Lines that a `clflushopt` or `clwb` writes back, for which `vpr` matters.
     pub write_backs: Set,
-    /// Lines that `cohmax` matters to: by a `clflush`, or by a fence before a load or a write-back.
+    /// Lines for which `cohmax` matters: a `clflush`, or a fence before a load or a write-back, uses it.
     pub cohmax: Set,
     /// Lines that a `clflush` flushes.
     pub flushes: Set,
-    /// Something completes the write-backs asked for.
+    /// Whether an operation completes requested write-backs.
     pub fence: bool,
-    /// Locations that it may store to.
+    /// Locations that the thread may store to.
     pub stores: Set,
     /// Lines that any operation names.
     pub touches: Set,
 }
 
 impl Future {
-    /// By thread and operation, the end included.
-    /// With `keeps_registers` all registers matter at the end.
+    /// Returns the futures by thread and operation, including the thread's end. With `keeps_registers` all registers matter at the end.
     pub fn of(test: &Test, keeps_registers: bool) -> Vec<Vec<Self>> {
         let of_thread = |thread: usize| {
             let registers = if keeps_registers { test.register_count(thread) } else { 0 };
@@ -50,7 +49,7 @@ impl Future {
         for (index, operation) in operations.iter().enumerate().rev() {
             let mut future = futures[index + 1];
             if let Operation::If { operations, .. } = operation {
-                // All but the registers shrink along a thread.
+                // Along a thread all sets but the registers shrink.
                 future.registers |= futures[index + 1 + operations].registers;
             }
             future.before(test, operation);
@@ -59,13 +58,13 @@ impl Future {
         futures
     }
 
-    /// This future, and a store to `location`.
+    /// Returns this future with an additional store to `location`.
     pub fn with_store(self, test: &Test, location: usize) -> Self {
         let line = 1 << test.locations[location].line;
         Self { stores: self.stores | 1 << location, touches: self.touches | line, ..self }
     }
 
-    /// The registers that matter before `operation`, from those that matter after it.
+    /// Computes the registers that matter before `operation` from those that matter after it.
     fn registers_before(&mut self, operation: &Operation) {
         if let Some(register) = operation.writes_register() {
             self.registers &= !(1 << register);
@@ -75,12 +74,12 @@ impl Future {
         }
     }
 
-    /// From the future after `operation` to the one before it.
+    /// Computes the future before `operation` from the one after it.
     fn before(&mut self, test: &Test, operation: &Operation) {
         self.registers_before(operation);
         let line = |location: usize| 1 << test.locations[location].line;
         match *operation {
-            // A non-temporal store writes back itself and what precedes it on its line, whatever the views are.
+            // A non-temporal store writes back itself and earlier stores to its line, whatever the views are.
             Operation::Store { location, .. } => *self = self.with_store(test, location),
             Operation::If { .. } => {}
             Operation::Load { location, .. } => {
@@ -120,7 +119,7 @@ impl Future {
         }
     }
 
-    /// The lines whose stores a view of the thread can still tell apart.
+    /// Returns the lines whose stores the thread's views can still distinguish.
     pub fn lines(&self) -> Set {
         self.read_lines | self.write_backs | self.cohmax
     }

@@ -1,4 +1,4 @@
-//! Litmus tests: small programs in a text format, and every state that a power failure can leave of them.
+//! Litmus tests: small programs in a text format. The checker computes every state that a power failure can leave.
 //!
 //! ```
 //! use strandline_check::Setting;
@@ -10,7 +10,7 @@
 //!      line B: commit
 //!      thread:
 //!        store data 1
-//!        clwb data          # asked for, not waited for
+//!        clwb data          # requested, but no fence waits for it
 //!        store commit 1
 //!      ask: commit=1 data=0",
 //! )?;
@@ -47,44 +47,39 @@
 //! | `sfence`, `mfence` | fences |
 //! | `if REGISTER == NUMBER then COUNT` | the next COUNT operations run only if it holds |
 //!
-//! Numbers are decimal, 0 to 2⁶⁴ − 1. Registers are `r` and a number (`r1`), belong to their thread and start 0.
-//! A VALUE (also EXPECTED and NEW) is a number or a register of the same thread; the place tells a register
-//! from a location, so that a location may be called `r1`. An `if` counts as an operation of an `if` before it
-//! and must not reach beyond the end of its thread; one that is itself skipped guards nothing.
+//! Numbers are decimal, 0 to 2⁶⁴ − 1. Registers are `r` and a number (`r1`), belong to their thread and start 0. A VALUE (also EXPECTED and NEW) is a
+//! number or a register of the same thread; the place tells a register from a location, so that a location may be called `r1`. An `if` counts as an
+//! operation of an `if` before it and must not reach beyond the end of its thread; one that is itself skipped guards nothing.
 //!
 //! # The model
 //!
-//! The view-based Px86 model (Cho, Lee, Raad, Kang, PLDI 2021). Memory is the list of all stores in the order
-//! in which they become globally visible; a store's timestamp is its place in the list, 0 is the initial
-//! state. Threads hold *views*, timestamps that say how much of the list they must have seen; a load may
-//! return an older store as long as no view forbids it, which is how the store buffers of total store order
-//! appear in a model that has none. Stores of a thread with non-temporal stores may join the list late and in another order. The rules are in
-//! `view.rs`, one match arm for each row of the table.
+//! The checker implements the view-based Px86 model (Cho, Lee, Raad, Kang, PLDI 2021). Memory is the list of all stores in the order in which they
+//! become globally visible; a store's timestamp is its place in the list, 0 is the initial state. Threads hold *views*: timestamps up to which a
+//! thread must have seen the list. A load may return an older store if no view forbids it; this has the effect of the store buffers of total store
+//! order, which the model does not have explicitly. If a thread has non-temporal stores, its stores may join the list late and in another order. The
+//! rules are in `view.rs`, one match arm for each row of the table.
 //!
-//! A crash may come before, between and after all operations. What is on the medium is, for each line, a *cut*
-//! of the list that is not earlier than what is known to be written back: evictions by the cache are the
-//! freedom to choose a later cut.
+//! A crash may come before, between and after all operations. For each line the medium then holds a *cut* of the list: all stores to the line up to
+//! some place. The cut includes at least the stores that are known to be written back. A later cut stands for evictions by the cache.
 //!
-//! # Exhaustive, and how it stays small
+//! # Exhaustive search and its reductions
 //!
-//! All interleavings, all choices of loads and all crash points are explored, without sampling. `line` and `word` in
-//! one search, `flush-on-fail` in another, where write-backs are left out, and the ends of runs in a third. Four things keep this small, and none of them
-//! loses a crash state (`tests/` compares with an explorer that does without them):
+//! The search covers all interleavings, all choices of loads and all crash points, without sampling. One search explores `line` and `word`, another
+//! `flush-on-fail`, without write-backs, and a third the ends of runs. Four reductions keep the searches small without losing a crash state (`tests/`
+//! compares them with an explorer that has no reductions):
 //!
-//! - *Canonical configurations* (`canonical.rs`): configurations with the same future are visited once.
-//!   Timestamps are replaced by positions in the line's own list, and everything that no operation left to run
-//!   can see is dropped.
-//! - *Silent steps*: an `if`, a write-back, a fence that completes nothing and a non-temporal store that is not yet visible change only their
-//!   own thread and no crash state, so that no other thread need be interleaved with them.
-//! - *What may go first*: a load of a location that no other thread will store to has the same choices now as later. A
-//!   store to a line that no other thread will name persists or not as it likes until its own thread fences; early in
-//!   the order of stores it raises no view to the stores of others, and lower views permit no less; a late store becomes visible at
-//!   once for the same reason, unless a `clflush` of its line is to come in its thread. Under `flush-on-fail`, whose crash states are the order itself,
-//!   it has to wait.
-//! - *Crash states once*: only a store adds crash states, and only those in which it persisted.
+//! - *Canonical configurations* (`canonical.rs`): configurations with the same future are visited once. Positions in the line's own list replace
+//!   timestamps, and everything that no remaining operation can observe is dropped.
+//! - *Silent steps*: an `if`, a write-back, a fence that completes nothing and a non-temporal store that is not yet visible change only their own
+//!   thread and no crash state, so that they need not be interleaved with other threads.
+//! - *Operations that may go first*: a load of a location that no other thread will store to has the same choices now as later. A store to a line
+//!   that no other thread will access may persist or not until its own thread fences. Early in the order of stores it raises no view to the stores of
+//!   other threads, and lower views permit at least as much. A late store becomes visible immediately for the same reason, unless its thread will
+//!   still execute a `clflush` of the line. Under `flush-on-fail` the order itself gives the crash states, so a store has to wait there.
+//! - *Each crash state once*: only a store adds crash states, and only those in which it persisted.
 //!
-//! Configurations are compared by 128-bit fingerprints. [`Test::run`] runs a test on the processor.
-//! A test that exceeds [`Limits`] all the same ends in [`TooLarge`], never in a partial answer.
+//! Configurations are compared by 128-bit fingerprints. [`Test::run`] runs a test on the processor. A test that exceeds [`Limits`] nevertheless
+//! returns [`TooLarge`], never a partial answer.
 
 mod canonical;
 mod future;

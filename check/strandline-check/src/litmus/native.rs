@@ -1,8 +1,8 @@
 //! Runs a litmus test on the processor, many times, and counts how it ends.
 //!
-//! Each thread of the test is a thread of the system. A *batch* is many instances of the test's memory, side by side: all threads begin the
-//! batch together, and each runs its operations on one instance after another. In every other batch the threads wait for one another before
-//! each instance, a moment at most, so that they meet on it; in the others they drift. Some batches begin with cold lines.
+//! Each thread of the test is a thread of the system. A *batch* has many instances of the test's memory, side by side. All threads begin a batch
+//! together, and each runs its operations on one instance after another. In every other batch each thread waits for the others before each instance,
+//! for a moment at most, so that the threads meet on the instance; in the remaining batches they drift apart. Some batches begin with cold lines.
 
 use std::collections::BTreeMap;
 use std::hint::spin_loop;
@@ -17,17 +17,17 @@ use strandline_core::memory::StoreInstructions;
 use super::{End, Operand, Operation, Test};
 use crate::Session;
 
-/// Instances in a batch.
+/// How many instances a batch has.
 const INSTANCES: usize = 512;
-/// Words on a line.
+/// How many words a line has.
 const WORDS: usize = 8;
-/// Looks at another thread's progress before an instance, at most.
+/// How often a thread polls another thread's progress before an instance, at most.
 const LOOKS: u32 = 2_000;
 
 /// How long a test is run on the processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
-    /// Repetitions of the test, at least; they are run in batches.
+    /// How often to run the test, at least. It runs in batches.
     pub repetitions: u64,
     /// The time after which no further batch begins.
     pub limit: Duration,
@@ -77,15 +77,15 @@ struct Line([AtomicU64; WORDS]);
 #[repr(align(128))]
 struct Progress(AtomicUsize);
 
-/// What the threads of a test share.
+/// State that the threads of a test share.
 struct Shared<'t> {
     test: &'t Test,
     instructions: StoreInstructions,
-    /// By location, its line and the word on the line.
+    /// For each location its line, and the word on the line.
     places: Vec<(usize, usize)>,
     lines: Vec<Line>,
     progress: Vec<Progress>,
-    /// By thread, the registers at the end of each instance.
+    /// For each thread the registers at the end of each instance.
     registers: Vec<Mutex<Vec<u64>>>,
     barrier: Barrier,
     meets: AtomicBool,
@@ -93,14 +93,14 @@ struct Shared<'t> {
 }
 
 impl Test {
-    /// Runs the test on this processor and returns how it ended: by time, by the number of repetitions, or because the session is stopped.
-    /// What a crash would leave cannot be seen.
+    /// Runs the test on this processor until the time is up, the repetitions are reached or the session is stopped, and returns how it ended. This
+    /// shows no crash states.
     ///
     /// # Errors
     /// Returns an error if the processor or a line of the test does not allow it.
     ///
     /// # Panics
-    /// Panics if the system has no thread left.
+    /// Panics if the system cannot start a thread.
     pub fn run(&self, runs: Runs, session: &Session) -> Result<Histogram, Unrunnable> {
         let shared = Shared::new(self)?;
         let until = Instant::now().checked_add(runs.limit);
@@ -153,7 +153,7 @@ impl<'t> Shared<'t> {
         })
     }
 
-    /// All locations are 0, and their lines cold in some batches.
+    /// Sets all locations to 0, and makes their lines cold in some batches.
     fn begin_batch(&self, random: &mut Rng) {
         let is_cold = random.bool();
         for line in &self.lines {
@@ -192,7 +192,7 @@ impl<'t> Shared<'t> {
         &self.lines[instance * self.test.lines.len() + line].0[word]
     }
 
-    /// What the thread of this number does.
+    /// Runs thread number `thread`.
     fn run_batches(&self, thread: usize) {
         let mut random = Rng::with_seed(thread as u64 + 2);
         loop {
@@ -213,13 +213,13 @@ impl<'t> Shared<'t> {
                 self.run_operations(thread, instance, &mut registers[instance * count..][..count]);
             }
             drop(registers);
-            // What is in the processor's buffers becomes visible.
+            // Makes stores in the processor's buffers visible.
             self.instructions.mfence();
             self.barrier.wait();
         }
     }
 
-    /// Waits a moment until the other threads have come to the instance.
+    /// Waits briefly for the other threads to reach the instance.
     fn meet(&self, thread: usize, instance: usize) {
         self.progress[thread].0.store(instance, Relaxed);
         for other in &self.progress {
@@ -274,7 +274,7 @@ impl<'t> Shared<'t> {
                     }
                 }
             }
-            // The compiler keeps the operations in this order; the processor may do as it does.
+            // Keeps the compiler from reordering the operations. The processor may reorder them.
             compiler_fence(SeqCst);
         }
     }

@@ -1,11 +1,11 @@
-//! The text format, and what a malformed file is told.
+//! Parses the text format, and reports mistakes in it.
 
 use std::fmt::{self, Display};
 use std::str::SplitWhitespace;
 
 use super::{Ask, Final, Location, Operand, Operation, Test, Verdict};
 
-/// A file that is not a litmus test: where, what was expected and what was found.
+/// A mistake in a litmus test's file: where it is, what was expected, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Malformed {
@@ -34,7 +34,7 @@ impl Test {
     /// Reads a test.
     ///
     /// # Errors
-    /// [`Malformed`] with the first mistake.
+    /// Returns [`Malformed`] with the first mistake.
     pub fn parse(text: &str) -> Result<Self> {
         let mut parser = Parser::default();
         let mut last = 1;
@@ -58,13 +58,13 @@ struct Parser {
     threads: Vec<Vec<Operation>>,
     asks: Vec<Ask>,
     finals: Vec<Final>,
-    /// Whether the last question was a `final`, if there was one.
+    /// Whether the last question was a `final`; `None` if there was no question.
     last_is_final: Option<bool>,
     /// The registers of each thread.
     registers: Vec<Vec<String>>,
     /// Whether operations may follow.
     in_thread: bool,
-    /// Where the current thread's `if`s stand: line, index, operations guarded.
+    /// The current thread's `if`s: line, index, and number of guarded operations.
     ifs: Vec<(usize, usize, usize)>,
 }
 
@@ -168,7 +168,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The values that a question names: of locations and, in a `final`, of registers.
+    /// Parses the values that a question names: of locations and, in a `final`, of registers.
     fn question(&self, at: usize, question: &str, is_final: bool) -> Result<Question> {
         let statement = if is_final { "final" } else { "ask" };
         let spaced = question.replace('=', " = ");
@@ -205,7 +205,7 @@ impl Parser {
         }
     }
 
-    /// The answer to the last question that the test's source gives.
+    /// Parses the answer that the test's source gives to the last question.
     fn answer(&mut self, at: usize, answer: &str) -> Result<()> {
         self.end_thread()?;
         let verdict = match answer {
@@ -243,7 +243,7 @@ impl Parser {
         Ok(())
     }
 
-    /// The operation `name`, whose operands are the next `words`.
+    /// Parses the operation `name` with its operands, which are the next `words`.
     fn named_operation(&mut self, name: &str, words: &mut Words<'_>) -> Result<Operation> {
         let locations = &self.locations;
         let Some(registers) = self.registers.last_mut() else {
@@ -326,14 +326,14 @@ impl Parser {
     }
 }
 
-/// What a question names.
+/// The values that a question names.
 struct Question {
     text: String,
     registers: Vec<(usize, usize, u64)>,
     values: Vec<(usize, u64)>,
 }
 
-/// The words of a statement, one after another.
+/// The words of a statement.
 struct Words<'s> {
     at: usize,
     words: SplitWhitespace<'s>,
@@ -356,7 +356,7 @@ impl<'s> Words<'s> {
         known.ok_or_else(|| malformed(self.at, expected, name))
     }
 
-    /// Reads a register of a thread, as in `0:r1`, if the next word is one: the thread, from 0, and the register.
+    /// Reads a thread's register such as `0:r1`, if the next word is one. Returns the thread, from 0, and the register.
     fn named_register(&mut self, registers: &[Vec<String>]) -> Result<Option<(usize, usize)>> {
         let mut words = self.words.clone();
         let Some(word) = words.next() else { return Ok(None) };
@@ -397,7 +397,7 @@ impl<'s> Words<'s> {
     }
 }
 
-/// The index of a register of the current thread, new or known.
+/// Returns the index of a register of the current thread; adds it if it is new.
 fn index(registers: &mut Vec<String>, name: &str) -> usize {
     registers.iter().position(|other| other == name).unwrap_or_else(|| {
         registers.push(name.into());
@@ -405,7 +405,7 @@ fn index(registers: &mut Vec<String>, name: &str) -> usize {
     })
 }
 
-/// Digits only: `+1`, which the standard library takes, is not a number here.
+/// Parses a number of digits only. The standard library would also accept `+1`.
 fn parse_number(word: &str) -> Option<u64> {
     if word.bytes().all(|byte| byte.is_ascii_digit()) { word.parse().ok() } else { None }
 }
@@ -419,7 +419,7 @@ fn is_register(word: &str) -> bool {
         .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Found is a piece of the statement, or nothing where it ends too early.
+/// Creates the error. `found` is a piece of the statement, or empty if the statement ends too early.
 fn malformed(line: usize, expected: impl Display, found: impl Display) -> Malformed {
     let found = match found.to_string() {
         nothing if nothing.is_empty() => "nothing".into(),

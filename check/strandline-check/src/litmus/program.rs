@@ -1,7 +1,7 @@
 //! A litmus test as data.
 //!
-//! Locations, lines and registers are indices: of [`Test::locations`], of [`Test::lines`] and, within a thread,
-//! of its registers in the order in which the file names them.
+//! Locations, lines and registers are indices: into [`Test::locations`], [`Test::lines`] and, within a thread, its registers in the order in which
+//! the file names them.
 
 use std::fmt;
 
@@ -10,28 +10,27 @@ use std::fmt;
 pub struct Test {
     /// The name that the file gives it.
     pub name: String,
-    /// The publication that the test and its answers are from, if the file names one.
+    /// The publication that the test and its answers come from, if the file names one.
     pub source: Option<String>,
     /// The cache lines' names.
     pub lines: Vec<String>,
     /// The 8-byte locations, all 0 at the start.
     pub locations: Vec<Location>,
-    /// What each thread does.
+    /// The operations of each thread.
     pub threads: Vec<Vec<Operation>>,
     /// The names of each thread's registers.
     pub registers: Vec<Vec<String>>,
-    /// What is asked about the values that a crash may leave.
+    /// Questions about the values that a crash may leave.
     pub asks: Vec<Ask>,
-    /// What is asked about the end of a run without a crash.
+    /// Questions about the end of a run without a crash.
     pub finals: Vec<Final>,
 }
 
 /// An 8-byte location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The name that the file gives it.
     pub name: String,
-    /// The line that it lies on.
+    /// The index of its line.
     pub line: usize,
 }
 
@@ -40,7 +39,7 @@ pub struct Location {
 pub enum Operand {
     /// This number.
     Number(u64),
-    /// What this register of the thread holds.
+    /// The contents of this register of the thread.
     Register(usize),
 }
 
@@ -49,38 +48,33 @@ pub enum Operand {
 pub enum Operation {
     /// `store` or `store-nt`.
     Store {
-        /// Where.
         location: usize,
-        /// What.
         value: Operand,
-        /// `store-nt`: ordered by fences alone, in visibility as in persistence; written back without being asked.
+        /// `store-nt`: only fences order it, in visibility and in persistence; it is written back without a request.
         non_temporal: bool,
     },
     /// `load`.
     Load {
-        /// Gets the value.
+        /// The register that gets the value.
         register: usize,
-        /// Where from.
         location: usize,
     },
     /// `cas`.
     CompareExchange {
-        /// Gets the old value.
+        /// The register that gets the old value.
         register: usize,
-        /// Where.
         location: usize,
-        /// What must be there for the operation to write.
+        /// The value that the location must have for the exchange.
         expected: Operand,
-        /// What it writes.
+        /// The value to write.
         new: Operand,
     },
     /// `add`.
     FetchAdd {
-        /// Gets the old value.
+        /// The register that gets the old value.
         register: usize,
-        /// Where.
         location: usize,
-        /// What is added.
+        /// The number to add.
         amount: Operand,
     },
     /// `clflush`: ordered with all stores.
@@ -88,8 +82,7 @@ pub enum Operation {
         /// The line.
         line: usize,
     },
-    /// `clflushopt` and `clwb`, which the rules do not tell apart: ordered with this thread's stores to the line
-    /// and with fences.
+    /// `clflushopt` and `clwb`, for which the rules are the same: ordered with this thread's stores to the line and with fences.
     WriteBack {
         /// The line.
         line: usize,
@@ -113,14 +106,14 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Verdict {
-    /// Some crash, or some run, leaves what is asked about.
+    /// Some crash, or some run, leaves these values.
     Allowed,
-    /// None does.
+    /// No crash, or no run, leaves these values.
     Forbidden,
 }
 
 impl Verdict {
-    /// [`Allowed`](Self::Allowed) if `is_allowed`.
+    /// Returns [`Allowed`](Self::Allowed) if `is_allowed`, and [`Forbidden`](Self::Forbidden) otherwise.
     pub(super) fn of(is_allowed: bool) -> Self {
         if is_allowed { Self::Allowed } else { Self::Forbidden }
     }
@@ -138,16 +131,16 @@ impl fmt::Display for Verdict {
 /// A question: is there a crash state in which all of these locations hold these values?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// As the file has it, white space normalised: `commit=1 data=0`.
+    /// The question's text in the file, with normalised white space: `commit=1 data=0`.
     pub text: String,
     /// Locations and values.
     pub values: Vec<(usize, u64)>,
-    /// The answer that the test's source gives for x86, which is the setting `line`.
+    /// The answer that the test's source gives for x86, which corresponds to the setting `line`.
     pub published: Option<Verdict>,
 }
 
 impl Ask {
-    /// Whether a crash state, the values of all locations, is one that the question is about.
+    /// Returns whether `state`, the values of all locations after a crash, satisfies the question.
     pub fn holds(&self, state: &[u64]) -> bool {
         self.values.iter().all(|&(location, value)| state[location] == value)
     }
@@ -156,7 +149,7 @@ impl Ask {
 /// A question: does some run without a crash end with these values in these registers and locations?
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Final {
-    /// As the file has it, white space normalised: `0:r1=0 x=1`.
+    /// The question's text in the file, with normalised white space: `0:r1=0 x=1`.
     pub text: String,
     /// Threads, their registers and values.
     pub registers: Vec<(usize, usize, u64)>,
@@ -167,24 +160,24 @@ pub struct Final {
 }
 
 impl Final {
-    /// Whether the question is about this end.
+    /// Returns whether the end satisfies the question.
     pub fn holds(&self, end: &End) -> bool {
         self.registers.iter().all(|&(thread, register, value)| end.registers[thread][register] == value)
             && self.values.iter().all(|&(location, value)| end.values[location] == value)
     }
 }
 
-/// What a run without a crash leaves.
+/// The final state of a run without a crash.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// By thread, the values of its registers.
+    /// The values of each thread's registers.
     pub registers: Vec<Vec<u64>>,
     /// The values of all locations.
     pub values: Vec<u64>,
 }
 
 impl Operation {
-    /// The registers that it reads.
+    /// Returns the registers that the operation reads.
     pub(super) fn reads_registers(&self) -> impl Iterator<Item = usize> {
         let operands = match *self {
             Self::Store { value, .. } => [Some(value), None],
@@ -199,7 +192,7 @@ impl Operation {
         })
     }
 
-    /// The register that it writes.
+    /// Returns the register that the operation writes.
     pub(super) fn writes_register(&self) -> Option<usize> {
         match *self {
             Self::Load { register, .. }
@@ -209,20 +202,20 @@ impl Operation {
         }
     }
 
-    /// Whether it is a non-temporal store.
+    /// Returns whether the operation is a non-temporal store.
     pub(super) fn is_non_temporal(&self) -> bool {
         matches!(self, Self::Store { non_temporal: true, .. })
     }
 
-    /// Whether it may append a store.
+    /// Returns whether the operation may append a store.
     pub(super) fn stores(&self) -> bool {
         matches!(self, Self::Store { .. } | Self::CompareExchange { .. } | Self::FetchAdd { .. })
     }
 }
 
 impl Test {
-    /// The test without the operations that matter to what is durable alone, for caches that survive. Threads with non-temporal stores
-    /// keep those that order them.
+    /// Returns the test without the operations that affect only durability, for caches that survive. Threads with non-temporal stores keep the
+    /// operations that order those stores.
     pub(super) fn without_write_backs(&self) -> Self {
         let thread = |operations: &Vec<Operation>| {
             let has_late = operations.iter().any(Operation::is_non_temporal);

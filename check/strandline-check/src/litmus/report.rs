@@ -3,19 +3,19 @@
 use super::{CrashStates, Test, Verdict};
 use crate::Setting;
 
-/// What a test gives under one setting; serialises to the row that `strandline-check litmus --json` prints.
+/// The results of a test under one setting; serialises to the row that `strandline-check litmus --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Row {
-    /// The name that the file gives the test.
+    /// The test's name in the file.
     pub name: String,
-    /// The setting under which it was decided.
+    /// The setting.
     pub setting: Setting,
     /// The number of distinct crash states, over all locations and all crash points.
     pub states: usize,
     /// The answers, in the order of the `ask` lines.
     pub asks: Vec<Answer>,
-    /// The answers, in the order of the `final` lines, which are the same under every setting.
+    /// The answers to the `final` lines, in order. They are the same under every setting.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Vec::is_empty"))]
     pub finals: Vec<Answer>,
 }
@@ -24,24 +24,24 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Answer {
-    /// The question, as the file has it.
+    /// The question's text in the file.
     pub ask: String,
-    /// Whether a crash, or a run without one, can leave what is asked about.
+    /// Whether a crash, or a run without one, can leave the values of the question.
     pub verdict: Verdict,
-    /// The answer that the test's source gives, if it gives one under this setting.
+    /// The answer that the test's source gives under this setting, if any.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub published: Option<Verdict>,
 }
 
 impl Answer {
-    /// Whether the source gives another answer.
+    /// Returns whether the source gives another answer.
     pub fn contradicts(&self) -> bool {
         self.published.is_some_and(|published| published != self.verdict)
     }
 }
 
 impl CrashStates {
-    /// The row of `test`, whose crash states these are, under `setting`.
+    /// Returns the row of `test` under `setting`, from its crash states.
     pub fn row(&self, test: &Test, setting: Setting) -> Row {
         let ask = |ask: &super::Ask| Answer {
             ask: ask.text.clone(),

@@ -1,4 +1,4 @@
-//! The search through all configurations, and the crash states that it collects.
+//! The search through all configurations, which collects crash states.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -13,14 +13,14 @@ use crate::Setting;
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Different configurations that the search has visited.
+    /// How many different configurations the search may visit.
     pub configurations: usize,
-    /// Crash states under one setting.
+    /// How many crash states there may be under one setting.
     pub crash_states: usize,
 }
 
 impl Default for Limits {
-    /// Some minutes and a few hundred megabytes.
+    /// Allows some minutes and a few hundred megabytes.
     fn default() -> Self {
         Self { configurations: 4_000_000, crash_states: 1_000_000 }
     }
@@ -30,9 +30,9 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooLarge {
-    /// What there is too much of.
+    /// Which quantity is too large.
     pub what: &'static str,
-    /// How much there may be.
+    /// Its limit.
     pub limit: usize,
 }
 
@@ -70,27 +70,27 @@ impl CrashStates {
         }
     }
 
-    /// The number of distinct crash states.
+    /// Returns the number of distinct crash states.
     pub fn count(&self, setting: Setting) -> usize {
         self.of(setting).len()
     }
 
-    /// The crash states in order, each with the values of [`Test::locations`].
+    /// Returns the crash states in order, each with the values of [`Test::locations`].
     pub fn states(&self, setting: Setting) -> BTreeSet<&[u64]> {
         self.of(setting).iter().map(|state| &**state).collect()
     }
 
-    /// Whether some crash leaves a state that the question is about.
+    /// Returns whether some crash leaves a state that satisfies the question.
     pub fn allows(&self, setting: Setting, ask: &Ask) -> bool {
         self.of(setting).iter().any(|state| ask.holds(state))
     }
 
-    /// Whether some run without a crash ends as the question says.
+    /// Returns whether some run without a crash ends in a state that satisfies the question.
     pub fn ends_with(&self, question: &Final) -> bool {
         self.ends.iter().any(|end| question.holds(end))
     }
 
-    /// How many configurations were visited.
+    /// Returns how many configurations were visited.
     pub fn configurations(&self) -> usize {
         self.configurations
     }
@@ -100,7 +100,7 @@ impl Test {
     /// Explores all interleavings, all choices of loads and all crash points.
     ///
     /// # Errors
-    /// [`TooLarge`] where that exceeds `limits`.
+    /// Returns [`TooLarge`] if that exceeds `limits`.
     pub fn explore(&self, limits: Limits) -> Result<CrashStates, TooLarge> {
         self.check_size()?;
         let lost = Search::run(self, limits, Kind::Lost)?;
@@ -119,7 +119,7 @@ impl Test {
         Ok(Search::run(&self.without_write_backs(), limits, Kind::Ends)?.ends)
     }
 
-    /// What the representation of configurations can hold.
+    /// Checks that configurations can represent the test.
     fn check_size(&self) -> Result<(), TooLarge> {
         let check = |what, size: usize, limit: usize| {
             if size > limit { Err(TooLarge { what, limit }) } else { Ok(()) }
@@ -137,7 +137,7 @@ impl Test {
     }
 }
 
-/// What a search looks for. The reductions differ.
+/// The goal of a search, on which the reductions depend.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Crash states under `line` and `word`.
@@ -154,10 +154,10 @@ struct Search<'t> {
     limits: Limits,
     kind: Kind,
     canonical: Canonical<'t>,
-    /// Fingerprints of canonical configurations.
+    /// Fingerprints of the visited canonical configurations.
     visited: HashSet<u128>,
     stack: Vec<State>,
-    /// What has been put into `found`: fingerprints of the choices that a crash had.
+    /// Fingerprints of the sets of choices at a crash that were already added to `found`.
     images: HashSet<u128>,
     found: CrashStates,
 }
@@ -182,7 +182,7 @@ impl Search<'_> {
         Ok(search.found)
     }
 
-    /// Visits the configurations that `state` leads to, or as many of them as are enough.
+    /// Visits the successors of `state`, or enough of them.
     fn go_on(&mut self, state: &State) -> Result<(), TooLarge> {
         let before = state.memory.len();
         let threads = 0..state.threads.len();
@@ -207,8 +207,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The configuration after a late store of the thread, if it may become visible before all that other threads have still to do: for
-    /// the reason that a store may go first. Where a `clflush` of its line is to come, it could be visible before that or after it.
+    /// Returns the configuration after a late store of the thread, if the store may become visible before all remaining operations of other threads
+    /// (as for a store that may go first). A store whose line a later `clflush` flushes might become visible before or after that.
     fn first_visible(&self, state: &State, thread: usize) -> Option<State> {
         let late = &state.threads[thread].late;
         if late.is_empty() || self.kind != Kind::Lost {
@@ -224,14 +224,14 @@ impl Search<'_> {
         (0..late.len()).filter(is_own).find_map(|index| state.with_visible(self.test, thread, index))
     }
 
-    /// What the other threads may still do.
+    /// Returns what the other threads may still do.
     fn others(&self, state: &State, thread: usize) -> impl Iterator<Item = Future> {
         let futures = self.canonical.futures(state).enumerate();
         futures.filter(move |&(other, _)| other != thread).map(|(_, future)| future)
     }
 
-    /// Whether no crash state is lost if the thread's next operation comes before all that other threads have still to
-    /// do: see "Exhaustive, and how it stays small" in `mod.rs`.
+    /// Returns whether no crash state is lost if the thread's next operation comes before all remaining operations of other threads: see "Exhaustive
+    /// search and its reductions" in `mod.rs`.
     fn may_go_first(&self, state: &State, thread: usize) -> bool {
         let next = self.test.threads[thread].get(state.threads[thread].next);
         let mut others = self.others(state, thread);
@@ -249,9 +249,9 @@ impl Search<'_> {
         }
     }
 
-    /// Takes up a configuration, reached by a store or by something else, unless its like was there before.
+    /// Visits a configuration unless an equal one was visited before. `stored` tells whether a store led to it.
     fn visit(&mut self, mut state: State, stored: bool) -> Result<(), TooLarge> {
-        // Before the silent steps only to say so: they change no crash state.
+        // Silent steps change no crash state, so they may come first.
         let initial = state.memory.is_empty();
         if self.kind != Kind::Lost {
             state.vpc.fill(state.memory.len() as Stamp);
@@ -270,8 +270,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Collects the crash states in which the last store persisted. Those in which it did not were there before
-    /// it, and nothing but a store adds any.
+    /// Collects the crash states in which the last store persisted. Those in which it did not were there before it, and only a store adds crash
+    /// states.
     fn crash(&mut self, state: &State) -> Result<(), TooLarge> {
         let test = self.test;
         let last = state.memory.last().map(|message| message.location);
@@ -283,7 +283,7 @@ impl Search<'_> {
             return self.limit(self.found.flush_on_fail.len());
         }
 
-        // By line, the contents that the line may have, as the values of its locations.
+        // For each line the contents that it may have, as the values of its locations.
         let lines: Vec<Vec<CrashState>> = (0..test.lines.len())
             .map(|line| {
                 let locations: Vec<usize> =
@@ -304,7 +304,7 @@ impl Search<'_> {
             })
             .collect();
 
-        // A line's locations need not be neighbours in the list of locations.
+        // A line's locations need not be adjacent in the list of locations.
         let mut order: Vec<usize> = (0..test.locations.len()).collect();
         order.sort_by_key(|&l| test.locations[l].line);
         let each: Vec<usize> = (0..test.locations.len()).collect();
@@ -312,13 +312,13 @@ impl Search<'_> {
         self.collect(Setting::Word, locations, &each)
     }
 
-    /// Whether so many crash states are too many.
+    /// Checks a number of crash states against the limit.
     fn limit(&self, states: usize) -> Result<(), TooLarge> {
         let limit = self.limits.crash_states;
         if states > limit { Err(TooLarge { what: "crash states", limit }) } else { Ok(()) }
     }
 
-    /// Adds every combination of the contents of the parts, whose values stand in the given order.
+    /// Adds every combination of the parts' contents, with their values in the given order.
     fn collect(
         &mut self,
         setting: Setting,
@@ -345,7 +345,7 @@ impl Search<'_> {
             if !states.contains(&*state) {
                 states.insert(state.as_slice().into());
             }
-            // The next combination, as a counter counts.
+            // Goes on to the next combination, like a counter.
             let Some(at) = (0..parts.len()).find(|&at| chosen[at] + 1 < parts[at].len()) else { break };
             chosen[..at].fill(0);
             chosen[at] += 1;
@@ -355,7 +355,7 @@ impl Search<'_> {
     }
 }
 
-/// A number that is different for different values, but for a chance of 2^-128 for each two of them.
+/// Returns a 128-bit hash: two different values have the same one with probability 2^-128.
 fn fingerprint(value: &impl Hash) -> u128 {
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
@@ -366,7 +366,7 @@ fn fingerprint(value: &impl Hash) -> u128 {
     half(1) << 64 | half(2)
 }
 
-/// Sorted, so that equal choices are equal lists.
+/// Removes duplicates, and sorts, so that equal choices are equal lists.
 fn distinct(contents: impl Iterator<Item = CrashState>) -> Vec<CrashState> {
     contents.collect::<BTreeSet<_>>().into_iter().collect()
 }

@@ -1,13 +1,13 @@
-//! The litmus tests of this crate.
+//! The litmus tests that come with this crate.
 
-/// The names of the tests with their texts, from the files in `litmus`.
+/// The tests' names and texts, from the files in `litmus`.
 macro_rules! tests {
     ($($path:literal,)*) => {
         [$(($path, include_str!(concat!("../../litmus/", $path, ".litmus"))),)*]
     };
 }
 
-/// The paths below `litmus`, without their ending, and the texts.
+/// The paths below `litmus`, without their extension, and the texts.
 const TESTS: [(&str, &str); 113] = tests![
     "cas_lock",
     "clflush_by_the_reader",
@@ -124,7 +124,7 @@ const TESTS: [(&str, &str); 113] = tests![
     "public/sb_mfence_po",
 ];
 
-/// Returns the litmus tests that are shipped with the checker: names and texts, those from public suites last.
+/// Returns the litmus tests that come with the checker: names and texts, those from public suites last.
 pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
     TESTS.iter().map(|&(path, text)| (path.rsplit('/').next().unwrap_or(path), text))
 }

@@ -1,4 +1,4 @@
-//! The view-based Px86 model: one configuration, and the steps that lead out of it.
+//! The view-based Px86 model: a configuration, and its steps.
 //!
 //! | operation | effect |
 //! |---|---|
@@ -14,15 +14,15 @@
 //! | a late store becomes visible | at any time, after the earlier late stores to its line, and if it is not non-temporal after all earlier ones that are not: as a store, followed by clwb of its line if it is non-temporal or if a clwb of its line came after it |
 //! | crash | for each line a cut ≥ the maximum over threads of `vpc[line]`; each location of the line holds its latest store at or before the cut |
 //!
-//! An sfence, an mfence and a successful read-modify-write wait until the thread has no late store. A store and a clflush wait until none is
-//! left that is not non-temporal, and the store until none is left to its line.
+//! An sfence, an mfence and a successful read-modify-write wait until the thread has no late store. A store and a clflush wait until the thread's
+//! only late stores are non-temporal, and a store also until none of them is to its line.
 
 use super::{Operand, Operation, Test};
 
 /// A timestamp: 1 for the first store, 0 for the initial state.
 pub(super) type Stamp = u8;
 
-/// A store. No rule asks which thread made it.
+/// A store. The rules do not depend on which thread made it.
 #[derive(Clone, Copy)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Message {
@@ -30,13 +30,13 @@ pub(super) struct Message {
     pub value: u64,
 }
 
-/// A store that other threads do not see yet.
+/// A store that is not yet visible to other threads.
 #[derive(Clone, Copy)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Late {
     pub message: Message,
     pub non_temporal: bool,
-    /// Whether its line is written back as soon as it is visible.
+    /// Whether its line is written back as soon as the store is visible.
     pub write_back: bool,
 }
 
@@ -47,15 +47,15 @@ pub(super) struct Thread {
     /// The next operation.
     pub next: usize,
     pub registers: Vec<u64>,
-    /// By location: coherence, the store last read or written.
+    /// For each location the coherence view: the store last read or written.
     pub coh: Vec<Stamp>,
-    /// What a load must have seen.
+    /// The stores that a load must have seen.
     pub vrn: Stamp,
-    /// What a `clflushopt` must have seen.
+    /// The stores that a `clflushopt` must have seen.
     pub vpr: Stamp,
-    /// By line: a write-back of everything up to here is asked for.
+    /// For each line: stores up to this one are covered by a requested write-back.
     pub vpa: Vec<Stamp>,
-    /// The stores that other threads do not see yet, in program order.
+    /// The stores that are not yet visible to other threads, in program order.
     pub late: Vec<Late>,
 }
 
@@ -71,7 +71,7 @@ impl Thread {
         }
     }
 
-    /// The value of the thread's last late store to `location`.
+    /// Returns the value of the thread's last late store to `location`.
     fn forwarded(&self, location: usize) -> Option<u64> {
         let mut messages = self.late.iter().rev().map(|late| late.message);
         messages.find(|message| message.location == location).map(|message| message.value)
@@ -85,13 +85,12 @@ pub(super) struct State {
     /// The store with timestamp ts is `memory[ts - 1]`.
     pub memory: Vec<Message>,
     pub threads: Vec<Thread>,
-    /// By line: a write-back of everything up to here is complete. The rules keep one for each thread and only
-    /// ever use their maximum; this is the maximum.
+    /// For each line: stores up to this one are written back. The rules keep one such view for each thread but use only their maximum, which this is.
     pub vpc: Vec<Stamp>,
 }
 
 impl State {
-    /// Nothing has run.
+    /// Returns the configuration in which no thread has run.
     pub fn initial(test: &Test) -> Self {
         let thread = |thread| Thread {
             next: 0,
@@ -109,24 +108,24 @@ impl State {
         }
     }
 
-    /// The value of the store to `location` at `stamp`.
+    /// Returns the value of the store to `location` at `stamp`.
     pub fn value(&self, stamp: Stamp) -> u64 {
         stamp.checked_sub(1).map_or(0, |index| self.memory[usize::from(index)].value)
     }
 
-    /// The stores with their timestamps, in order.
+    /// Returns the stores with their timestamps, in order.
     pub fn stores(&self) -> impl DoubleEndedIterator<Item = (Stamp, Message)> {
         self.memory.iter().enumerate().map(|(index, &message)| ((index + 1) as Stamp, message))
     }
 
-    /// The timestamp of the last store to `location` at or before `until`.
+    /// Returns the timestamp of the last store to `location` at or before `until`.
     pub fn last_store(&self, location: usize, until: Stamp) -> Stamp {
         let to_location = |&(_, message): &(Stamp, Message)| message.location == location;
         let until = usize::from(until).min(self.memory.len());
         self.stores().take(until).filter(to_location).last().map_or(0, |(stamp, _)| stamp)
     }
 
-    /// What the thread's next load of `location` may read.
+    /// Returns the stores that the thread's next load of `location` may read.
     fn readable(&self, thread: usize, location: usize) -> Vec<Stamp> {
         let Thread { coh, vrn, .. } = &self.threads[thread];
         let first = coh[location].max(self.last_store(location, *vrn));
@@ -161,14 +160,14 @@ impl State {
         thread.vpa[line] = thread.vpa[line].max(coh).max(thread.vpr);
     }
 
-    /// What a thread has asked for is complete.
+    /// Completes the write-backs that a thread has requested.
     fn complete_write_backs(&mut self, thread: usize) {
         for (complete, &asked) in self.vpc.iter_mut().zip(&self.threads[thread].vpa) {
             *complete = (*complete).max(asked);
         }
     }
 
-    /// A successful read-modify-write.
+    /// Executes a successful read-modify-write.
     fn modify(&mut self, thread: usize, location: usize, register: usize, value: u64) {
         let old = self.value(self.last_store(location, Stamp::MAX));
         let stamp = self.append(thread, location, value);
@@ -178,7 +177,7 @@ impl State {
         self.complete_write_backs(thread);
     }
 
-    /// This configuration after the thread has read the store at `stamp`.
+    /// Returns this configuration after the thread has read the store at `stamp`.
     fn reading(&self, thread: usize, location: usize, register: usize, stamp: Stamp) -> Self {
         let mut next = self.clone();
         next.read(thread, location, register, stamp);
@@ -192,7 +191,7 @@ impl State {
         self.vpc[line] = self.vpc[line].max(cohmax);
     }
 
-    /// A fence, which orders the thread's loads as well if it `orders_loads`.
+    /// Executes a fence, which orders the thread's loads as well if it `orders_loads`.
     fn fence(&mut self, thread: usize, orders_loads: bool) {
         let fenced = &mut self.threads[thread];
         let cohmax = fenced.cohmax();
@@ -203,7 +202,7 @@ impl State {
         self.complete_write_backs(thread);
     }
 
-    /// All configurations that the thread leads to: by its next operation, or because a late store becomes visible.
+    /// Returns all configurations that follow by a step of the thread: its next operation, or a late store that becomes visible.
     #[cfg(test)]
     pub fn steps(&self, test: &Test, thread: usize) -> Vec<Self> {
         let mut steps = self.operation_steps(test, thread);
@@ -211,13 +210,13 @@ impl State {
         steps
     }
 
-    /// All configurations in which one of the thread's late stores has become visible.
+    /// Returns all configurations in which one of the thread's late stores has become visible.
     pub fn late_steps<'s>(&'s self, test: &'s Test, thread: usize) -> impl Iterator<Item = Self> + 's {
         (0..self.threads[thread].late.len()).filter_map(move |index| self.with_visible(test, thread, index))
     }
 
-    /// This configuration after the thread's late store of this number has become visible; `None` if an earlier one to its line has
-    /// to come first.
+    /// Returns this configuration after the thread's late store number `index` has become visible; `None` if an earlier store to the same line has to
+    /// come first.
     pub fn with_visible(&self, test: &Test, thread: usize, index: usize) -> Option<Self> {
         let line = |late: &Late| test.locations[late.message.location].line;
         let late = &self.threads[thread].late;
@@ -237,12 +236,12 @@ impl State {
         Some(next)
     }
 
-    /// Whether a store, the thread's next operation, is late: it is non-temporal, or a later non-temporal one may overtake it.
+    /// Returns whether the thread's next operation, a store, is late: it is non-temporal, or a later non-temporal store may overtake it.
     fn is_late(&self, test: &Test, thread: usize) -> bool {
         test.threads[thread][self.threads[thread].next..].iter().any(Operation::is_non_temporal)
     }
 
-    /// Whether the thread's next operation has to wait for a late store. A compare-and-swap waits only to succeed.
+    /// Returns whether the thread's next operation has to wait for a late store. A compare-and-swap waits only to succeed.
     pub fn waits(&self, test: &Test, thread: usize) -> bool {
         let late = &self.threads[thread].late;
         let Some(operation) = test.threads[thread].get(self.threads[thread].next) else { return false };
@@ -263,7 +262,7 @@ impl State {
         }
     }
 
-    /// The configurations after the thread's next operation; none if the thread has ended, or has to wait for a late store.
+    /// Returns the configurations after the thread's next operation; none if the thread has ended, or has to wait for a late store.
     pub fn operation_steps(&self, test: &Test, thread: usize) -> Vec<Self> {
         let Some(&operation) = test.threads[thread].get(self.threads[thread].next) else { return Vec::new() };
         if self.waits(test, thread) {
@@ -320,7 +319,8 @@ impl State {
         vec![next]
     }
 
-    /// This configuration, which follows `before`, after each load of `location` whose value satisfies `wanted`.
+    /// Returns the configurations that follow if the thread loads `location`, one for each store that it may read and whose value satisfies `wanted`.
+    /// This one is the successor of `before`.
     fn loads(
         &self,
         before: &Self,
@@ -338,8 +338,8 @@ impl State {
         choices.map(|stamp| self.reading(thread, location, register, stamp)).collect()
     }
 
-    /// The configurations after a compare-and-swap, from `next`, in which the thread has gone on and nothing else has changed: it fails as
-    /// a load does, or replaces the latest store once no store of the thread is late.
+    /// Returns the configurations after a compare-and-swap. `next` is the configuration in which only the thread's place has advanced. The operation
+    /// fails like a load, or replaces the latest store once the thread has no late stores.
     fn compare_exchange(
         &self,
         mut next: Self,
@@ -357,8 +357,8 @@ impl State {
         outcomes
     }
 
-    /// Runs every step that changes neither another thread's choices nor what a crash may leave, in either
-    /// order with the other threads' steps: one order is enough.
+    /// Runs all steps that change neither another thread's choices nor what a crash may leave. They commute with the other threads' steps, so one
+    /// order suffices.
     pub fn run_silent_steps(&mut self, test: &Test) {
         'again: loop {
             for thread in 0..self.threads.len() {
@@ -377,7 +377,7 @@ impl State {
             Operation::Store { .. } if self.is_late(test, thread) => self.operation_steps(test, thread).pop(),
             Operation::Clflush { .. } | Operation::Sfence | Operation::Mfence => {
                 let next = self.operation_steps(test, thread).pop()?;
-                // Silent if nothing that a crash could have lost is written back.
+                // The step is silent if it writes back nothing that a crash could have lost.
                 let completed = self.stores().any(|(stamp, message)| {
                     let line = test.locations[message.location].line;
                     stamp > self.vpc[line] && stamp <= next.vpc[line]

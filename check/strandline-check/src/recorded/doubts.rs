@@ -1,15 +1,15 @@
-//! Why a recording may be misleading: what the recorder has not seen of a program, and what to do about it.
+//! Reasons why a recording may mislead: what the recorder has not seen of a program, and how to record it.
 
 use super::places::Places;
 use super::recording::{Recording, What};
 
-/// How flushes and fences come to be recorded.
+/// Advice on how to record flushes and fences.
 const REMEDY: &str = "compile the program with `-include strandline_check.h -DSTRANDLINE_CHECK`, which records its intrinsics, \
     link libpmem dynamically, so that its calls are recorded, or check a recording that another tool made (--recording)";
-/// Places that a note names, at most.
+/// How many places a note names, at most.
 const NAMED: usize = 3;
 
-/// Why there is no mapping of the pool in a recording, behind what there must be.
+/// Returns the reason why a recording has no mapping of the pool, as the end of a sentence.
 pub(super) fn why_nothing(recording: &Recording, is_changed: bool) -> String {
     let mut why = match &*recording.programs {
         [] => "; the recorder was loaded into no process: is the program linked statically, or does it start without LD_PRELOAD?".to_owned(),
@@ -21,7 +21,7 @@ pub(super) fn why_nothing(recording: &Recording, is_changed: bool) -> String {
     with_notes(why, recording)
 }
 
-/// Why there is no store in a recording, as the end of a sentence, and what to do.
+/// Returns the reason why a recording has no store, as the end of a sentence, and advice.
 pub(super) fn why_no_store(recording: &Recording, is_changed: bool, only_marked: bool) -> String {
     let why = match (is_changed, only_marked) {
         (false, _) => "and the pool is as it was: give a command that changes it",
@@ -41,7 +41,7 @@ fn with_notes(mut why: String, recording: &Recording) -> String {
     why
 }
 
-/// What the reader of a report should know before its finding.
+/// Returns notes that the reader of a report should know before its finding.
 pub(super) fn notes(recording: &Recording, places: &mut Places) -> Vec<String> {
     let mut notes = recording.notes.clone();
     let has_flush = recording.has(|what| matches!(what, What::Flush { .. }));

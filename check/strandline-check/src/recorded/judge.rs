@@ -1,4 +1,4 @@
-//! Judging the crashes of a recording: recovery and check run in processes of their own, on the image that a crash leaves.
+//! Judges the crashes of a recording: recovery and check run in separate processes, on the image that a crash leaves.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -21,54 +21,54 @@ use crate::x86::site::{self, Site};
 use crate::x86::trace::Trace;
 use crate::x86::{Crashed, mix};
 
-/// The words of a pool that are zeros only.
+/// The initial value of a fingerprint.
 const NOTHING: u64 = 17;
 
-/// Where a crash has too many states: some at random.
+/// The tries at a crash with too many states: some random ones.
 static SAMPLED: Tries = Tries { visit: 0, first: 1, random: 64, recoveries: 0, repaired: 256 };
 
-/// What a recovery did on an image.
+/// The effect of a recovery on an image.
 struct Recovery {
     operations: Vec<(Operation, Option<Site>)>,
-    /// Why it failed, if it did.
+    /// The reason why it failed, if it did.
     end: Result<(), String>,
 }
 
-/// What all judges of one check share: processes, and what is known of images already.
+/// State that all judges of one check share: processes, and the results on known images.
 pub(super) struct Processes<'p> {
     pub place: &'p Place,
     recover: Option<Repeated<'p>>,
-    /// Recovery with the places of what it does, while they are wanted.
+    /// The recovery command and the places of its operations, while places are requested.
     places: RefCell<Option<(Repeated<'p>, Places)>>,
     recover_command: Option<&'p [OsString]>,
     check: Option<Repeated<'p>>,
     pub setting: Setting,
-    /// Bytes of the pool's file.
+    /// The length of the pool's file in bytes.
     pub bytes: usize,
-    /// What a word is called.
+    /// Returns the name of a word.
     pub name: &'p dyn Fn(u32) -> String,
     recoveries: RefCell<HashMap<u64, Rc<Recovery>>>,
     verdicts: RefCell<HashMap<(u64, u64), Result<(), String>>>,
-    /// Processes run.
+    /// How many processes have run.
     pub runs: Cell<u64>,
-    /// Of each state at hand, whether a process ran to recover from it: one that a crash in recovery left comes after the one before that crash.
+    /// For each state at hand, whether a process ran to recover from it. A state that a crash in recovery left follows the state before that crash.
     at_hand: RefCell<Vec<bool>>,
-    /// States that were accepted, and for which a process ran, since [`Processes::begin`] and before the first that was refused.
+    /// How many accepted states needed a process, since [`Processes::begin`] and before the first refusal.
     accepted: Cell<u64>,
     was_refused: Cell<bool>,
-    /// Why no process can be run any more.
+    /// The reason why no process can run any more.
     pub failure: RefCell<Option<String>>,
-    /// Words that recoveries have changed without being seen to store there.
+    /// How many words recoveries changed without a recorded store.
     pub unseen: Cell<u64>,
     /// How long a process may take.
     limit: Cell<Duration>,
-    /// Room for an image.
+    /// A buffer for an image.
     room: RefCell<Vec<u64>>,
     room_for_file: RefCell<Vec<u8>>,
 }
 
 impl<'p> Processes<'p> {
-    /// That have not run yet.
+    /// Creates the state before any process has run.
     pub fn new(
         place: &'p Place,
         (recover, check): (Option<&'p [OsString]>, Option<&'p [OsString]>),
@@ -99,40 +99,40 @@ impl<'p> Processes<'p> {
         }
     }
 
-    /// Words of the pool, whole lines.
+    /// Returns how many words the pool has, rounded up to whole lines.
     pub fn words(&self) -> usize {
         self.bytes.div_ceil(64) * 8
     }
 
-    /// Begins to count states.
+    /// Starts counting states from zero.
     pub fn begin(&self) {
         self.at_hand.take();
         self.accepted.set(0);
         self.was_refused.set(false);
     }
 
-    /// Of `states` that were accepted since [`Processes::begin`], those for which no process ran: their images were known.
+    /// Returns how many of the `states` accepted since [`Processes::begin`] needed no process, because their images were known.
     pub fn equal(&self, states: u64) -> u64 {
         states.saturating_sub(self.accepted.get())
     }
 
-    /// Counts the state at hand, for which a process ran or not since recovery.
+    /// Counts the state at hand; `has_run` tells whether a process ran for it since its recovery.
     fn count(&self, is_accepted: bool, has_run: bool) {
         let has_run = self.at_hand.borrow_mut().pop() == Some(true) || has_run;
-        // After a refusal, states are tried to make the finding smaller.
+        // After a refusal, states are tried only to make the finding smaller.
         self.was_refused.set(self.was_refused.get() || !is_accepted);
         if has_run && !self.was_refused.get() {
             self.accepted.set(self.accepted.get() + 1);
         }
     }
 
-    /// Notes that nothing can be run any more.
+    /// Notes the reason why nothing can run any more, and returns it.
     fn fails(&self, why: String) -> String {
         self.failure.borrow_mut().get_or_insert(why.clone());
         why
     }
 
-    /// The pool's file, with this in it, into `bytes`.
+    /// Writes the pool's file with this image into `bytes`.
     pub fn file(&self, image: &[u64], bytes: &mut Vec<u8>) {
         bytes.resize(8 * image.len(), 0);
         bytes.as_chunks_mut().0.iter_mut().zip(image).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
@@ -145,9 +145,9 @@ impl<'p> Processes<'p> {
         self.place.write_pool(bytes)
     }
 
-    /// The pool as it is on `world`, handed to `body`.
+    /// Passes `body` the pool as it is on `world`.
     fn with_image<R>(&self, world: &dyn World, body: impl FnOnce(&[u64]) -> R) -> R {
-        // Kept, since new memory for each state is what takes longest.
+        // The buffer is reused, since allocating memory for each state would take most of the time.
         let mut image = self.room.take();
         image.resize(self.words(), 0);
         world.load_range(0, Space::Persistent, 0, &mut image);
@@ -156,7 +156,7 @@ impl<'p> Processes<'p> {
         result
     }
 
-    /// Runs `body`, in which recoveries say where they do what.
+    /// Runs `body`, during which recoveries record the places of their operations.
     pub fn with_places<R>(&self, body: impl FnOnce() -> R) -> R {
         let recorded = |command| Repeated::new(self.place, command, Recorded::WithPlaces);
         let command = self.recover_command.map(recorded);
@@ -166,7 +166,7 @@ impl<'p> Processes<'p> {
         result
     }
 
-    /// Recovery on this image, run if it was not before.
+    /// Returns the result of recovery on this image; runs it only if the image is new.
     fn recovery(&self, command: &Repeated<'_>, image: &[u64]) -> Result<Rc<Recovery>, String> {
         let number = fingerprint(image);
         if let Some((command, places)) = &mut *self.places.borrow_mut() {
@@ -183,7 +183,7 @@ impl<'p> Processes<'p> {
         Ok(recovery)
     }
 
-    /// What recovery does on this image, and whether it would do the same with the time limit of the exploration.
+    /// Runs recovery on this image. Also returns whether it would have done the same within the exploration's time limit.
     fn run_recovery(
         &self,
         command: &Repeated<'_>,
@@ -232,7 +232,7 @@ impl<'p> Processes<'p> {
         Ok((Recovery { operations, end }, self.is_final(&ended.end)))
     }
 
-    /// What the check says of an image after recovery.
+    /// Returns the check's result for an image after recovery.
     fn check(&self, command: &Repeated<'_>, image: &[u64], crashed: &Crashed) -> Result<(), String> {
         let key = (fingerprint(image), numbers(crashed));
         if let Some(known) = self.verdicts.borrow().get(&key) {
@@ -254,7 +254,7 @@ impl<'p> Processes<'p> {
         verdict
     }
 
-    /// Whether a process would have ended in this way with the time limit of the exploration, too.
+    /// Returns whether a process would have ended in the same way within the exploration's time limit.
     fn is_final(&self, end: &End) -> bool {
         !matches!(end, End::TimedOut(_)) || self.limit.get() == self.place.limit
     }
@@ -262,7 +262,7 @@ impl<'p> Processes<'p> {
     /// Runs recovery, and then the check, on `image`.
     ///
     /// # Errors
-    /// What is wrong, as a finding says it; or why they cannot be run, which [`Processes::failure`] says, too.
+    /// Returns what is wrong, in a finding's words; or the reason why the processes cannot run, which is also in [`Processes::failure`].
     pub fn outcome(&self, image: &[u64], crashed: &Crashed) -> Result<(), String> {
         let mut image = image.to_vec();
         if let Some(command) = &self.recover {
@@ -277,10 +277,10 @@ impl<'p> Processes<'p> {
         self.check.as_ref().map_or(Ok(()), |command| self.check(command, &image, crashed))
     }
 
-    /// As [`Processes::outcome`], for an image that no crash has left: with its own time limit, and unseen stores do not count.
+    /// Like [`Processes::outcome`], for an image that no crash has left: it has its own time limit, and ignores unseen stores.
     ///
     /// # Errors
-    /// As [`Processes::outcome`].
+    /// As for [`Processes::outcome`].
     pub fn outcome_within(&self, limit: Duration, image: &[u64], crashed: &Crashed) -> Result<(), String> {
         let unseen = self.unseen.get();
         self.limit.set(limit.min(self.place.limit));
@@ -290,13 +290,13 @@ impl<'p> Processes<'p> {
         outcome
     }
 
-    /// What judges an image: the check, or recovery where there is none.
+    /// Returns which command judges an image: the check, or recovery if there is no check.
     pub fn judge_name(&self) -> &'static str {
         if self.check.is_some() { "the check" } else { "recovery" }
     }
 }
 
-/// The words in which a file differs from what it should hold.
+/// Returns the words in which a file differs from what it should hold.
 pub(super) fn differing(expected: &[u64], file: &[u8]) -> Vec<(u64, u64)> {
     let word = |bytes: &[u8]| {
         let mut whole = [0; 8];
@@ -307,7 +307,7 @@ pub(super) fn differing(expected: &[u64], file: &[u8]) -> Vec<(u64, u64)> {
     words.filter(|((now, expected), _)| now != *expected).map(|((now, _), at)| (at, now)).collect()
 }
 
-/// A number for an image.
+/// Returns a fingerprint of an image.
 fn fingerprint(image: &[u64]) -> u64 {
     image.iter().copied().fold(NOTHING, mix)
 }

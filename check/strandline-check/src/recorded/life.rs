@@ -1,4 +1,4 @@
-//! A recording as a run: what the explorer explores the crashes of.
+//! Converts a recording into a run whose crashes the explorer explores.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::x86::own::Run;
 use crate::x86::site;
 use crate::x86::world::X86World;
 
-/// Persistent stores, write-backs and fences of recordings stand for those of a program's own commit.
+/// The steps under which a recording's write-backs and fences appear: those of a program's own commit.
 const STEPS: (Step, Step) = (Step::CommitWriteBack, Step::CommitFence);
 
-/// The words that a store of bytes makes of those that are there; `there` loads one.
+/// Returns the words that change when `bytes` are stored at `at`; `there` loads the present value of a word.
 pub(super) fn words(at: u64, bytes: &[u8], mut there: impl FnMut(u64) -> u64) -> Vec<(u64, u64)> {
     let (first, end) = (at / 8 * 8, at + bytes.len() as u64);
     let word = |word: u64| {
@@ -36,7 +36,7 @@ fn lines(at: u64, bytes: u64) -> impl Iterator<Item = u64> {
     (at / 64 * 64..at.saturating_add(bytes)).step_by(64)
 }
 
-/// The run that is recorded, on a pool that holds `image`, with `repairs`; and what the pool holds in the end.
+/// Runs the recorded program on a pool that holds `image`, with `repairs`. Also returns the pool's final contents.
 pub(super) fn run(
     recording: &Recording,
     image: &[u64],
@@ -74,7 +74,7 @@ struct Replay<'w> {
 }
 
 impl Replay<'_> {
-    /// Carries an operation out; why the program may not go on, if that is so.
+    /// Executes an operation. Returns the reason if the program must stop.
     fn perform(&mut self, recorded: &Recorded) -> Option<Stopped> {
         let &Recorded { thread, site, ref what } = recorded;
         let tell = || site.into_iter().for_each(site::set);
@@ -128,7 +128,7 @@ impl Replay<'_> {
         let several = lines(at, bytes).nth(1).is_some();
         let mut flushed = 0;
         for line in lines(at, bytes).filter(|&line| line < self.bytes) {
-            // Of a range, those that there is something to flush of.
+            // A range flush counts only for lines that have been stored to.
             if !several || self.stored.contains(&(line / 64)) {
                 self.flush(thread, line, &tell);
                 flushed += 1;
@@ -139,7 +139,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Which thread has stored what is flushed is not known to have mattered: all that came before counts.
+    /// Executes a flush. The recording does not tell which threads' stores mattered to it, so it covers all earlier stores to the line.
     fn flush(&self, thread: usize, at: u64, tell: impl Fn()) {
         for word in (at / 64 * 64..at / 64 * 64 + 64).step_by(8).filter(|&word| word < self.bytes) {
             self.world.perform(thread, Operation::Load(Space::Persistent, word));

@@ -1,5 +1,5 @@
-//! Checking programs in other languages: a run is recorded, and recovery runs in a process of its own on each image that a power failure can
-//! leave. `docs/checking-c-programs.md` introduces it.
+//! Checks programs in other languages: records a run, and runs recovery in a process of its own on each image that a power failure can leave.
+//! `docs/checking-c-programs.md` introduces it.
 
 mod doubts;
 mod judge;
@@ -32,13 +32,14 @@ use crate::x86::replay::Replay;
 use crate::x86::story;
 use crate::{BadReplay, Session, Setting};
 
-/// Bytes of a pool, at most: exploring takes several times as much memory.
+/// The largest pool in bytes: exploring takes several times as much memory.
 const LARGEST: usize = 256 << 20;
 
-/// A command: a program and its arguments, in which `{pool}` stands for the path of the pool's file.
+/// A command: a program and its arguments. `{pool}` in an argument stands for the path of the pool's file.
 pub type Command = Vec<OsString>;
 
-/// A program to be recorded, what recovers from its crashes, and how far they are explored. [`Program::new`] has the command's defaults.
+/// A program to record, the commands that recover from its crashes and judge them, and how far to explore. [`Program::new`] has the command's
+/// defaults.
 ///
 /// ```no_run
 /// use std::path::Path;
@@ -55,50 +56,51 @@ pub type Command = Vec<OsString>;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Program {
-    /// What is recorded.
+    /// The command to record.
     pub run: Command,
-    /// A recording that is explored in the place of a run of [`Program::run`]: a recorder's, or the log of pmemcheck, a tool of valgrind.
+    /// A recording to explore instead of running [`Program::run`]: the recorder's, or the log of valgrind's tool pmemcheck.
     pub recording: Option<PathBuf>,
-    /// Makes the pool, durably, before: not recorded. Without it there is no file at first, or [`Program::pool`].
+    /// A command that creates the pool durably before the run; it is not recorded. Without it the pool is [`Program::pool`], or there is no file at
+    /// first.
     pub set_up: Option<Command>,
-    /// The pool before, if it is not made by [`Program::set_up`]. It is copied.
+    /// A file to copy as the pool before the run, instead of [`Program::set_up`].
     pub pool: Option<PathBuf>,
-    /// Runs on each image: must end with exit code 0. It is recorded, so that power may fail in it.
+    /// A command that runs on each image, and must end with exit code 0. It is recorded, so that power may fail in it.
     pub recover: Option<Command>,
-    /// Runs on each image that recovery has left: any other exit code than 0 says that it is wrong, and what it prints why. The numbers that were
-    /// acknowledged are in the environment as `STRANDLINE_ACKNOWLEDGED`, with spaces between them.
+    /// A command that runs on each image after recovery. Any exit code other than 0 means that the image is wrong; the command's output is the
+    /// reason. The environment variable `STRANDLINE_ACKNOWLEDGED` has the acknowledged numbers, separated by spaces.
     pub check: Option<Command>,
-    /// The library that records.
+    /// The recording library.
     pub recorder: PathBuf,
-    /// A folder for the pool and what is recorded; it should lie in memory, and be empty.
+    /// A folder for the pool and the recording. It should be in memory, and empty.
     pub folder: PathBuf,
-    /// Only stores are recorded that the program says, not those that it makes.
+    /// Whether to record only the stores that the program marks, and not those that ordinary instructions make.
     pub only_marked: bool,
     /// How long each process may take.
     pub process_limit: Duration,
-    /// What may survive of a cache line.
+    /// Which parts of a cache line may survive.
     pub setting: Setting,
-    /// Power failures in recovery, one in the recovery from the other, at most.
+    /// How often power may fail during recovery, at most; each further failure happens in the recovery from the one before.
     pub crashes_in_recovery: usize,
     /// States tried at one crash point, at most.
     pub states: u64,
     /// How long exploring may take.
     pub limit: Duration,
-    /// What ends exploring early, and hears how far it is.
+    /// The session that can end exploring early, and that receives its progress.
     pub session: Session,
 }
 
-/// What a check of a program has found.
+/// The result of checking a program.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was explored, and what was found first.
+    /// What was explored, and the first finding.
     pub outcome: Outcome,
-    /// Operations of the recording.
+    /// How many operations the recording has.
     pub operations: usize,
-    /// Processes in which recovery or check ran.
+    /// How many processes ran recovery or check.
     pub processes: u64,
-    /// The pool as recovery finds it in the state that was found.
+    /// The pool of the state that was found, before recovery.
     pub image: Option<Vec<u8>>,
 }
 
@@ -106,9 +108,9 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unchecked {
-    /// Something is asked for that cannot be: what, and what to do.
+    /// The request cannot be met: what is wrong, and what to do.
     Usage(String),
-    /// A process cannot be run, or a file not read or written.
+    /// A process cannot be run, or a file cannot be read or written.
     Failed(String),
 }
 
@@ -125,17 +127,17 @@ impl std::error::Error for Unchecked {}
 struct Recorded {
     recording: Recording,
     image: Vec<u64>,
-    /// The pool when the run has ended.
+    /// The pool after the run.
     finished: Vec<u64>,
-    /// Of the file.
+    /// The length of the pool's file.
     bytes: usize,
-    /// How the program ended, if it did not come to its end.
+    /// How the program ended, if it stopped early.
     stopped: Option<Stopped>,
     notes: Vec<String>,
 }
 
 impl Program {
-    /// The program `run`, recorded by the library `recorder` with its pool in `folder`, and nothing that judges it yet: set
+    /// Creates a check of the program `run`, which the library `recorder` records, with its pool in `folder`. Nothing judges it yet: set
     /// [`check`](Program::check), [`recover`](Program::recover) or both.
     pub fn new(run: Command, recorder: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -157,19 +159,19 @@ impl Program {
         }
     }
 
-    /// Records a run and explores every crash of it.
+    /// Records a run and explores all its crashes.
     ///
     /// # Errors
-    /// A command cannot be run or fails before there is anything to explore, or nothing was recorded.
+    /// Returns an error if a command cannot be run, if it fails before there is anything to explore, or if nothing was recorded.
     pub fn check(&self) -> Result<Report, Unchecked> {
         self.explore(None)
     }
 
-    /// Records a run, and tries the one crash that the line of a [finding](Finding::replay) tells. Nothing is found if the program has
-    /// changed so that it does not come to it any more.
+    /// Records a run, and tries the one crash that the [replay line](Finding::replay) of a finding describes. There is no finding if the program has
+    /// changed so that it does not reach the crash any more.
     ///
     /// # Errors
-    /// As [`Program::check`], or the line is not one of a recording.
+    /// Returns the errors of [`Program::check`], and one if the line does not belong to a recording.
     pub fn replay(&self, line: &str) -> Result<Report, Unchecked> {
         let replay = Replay::parse(line).ok_or_else(|| BadReplay::Malformed(line.to_owned()).to_string());
         self.explore(Some(replay.map_err(Unchecked::Usage)?))
@@ -186,7 +188,7 @@ impl Program {
         }
     }
 
-    /// Makes the pool that the program begins with.
+    /// Creates the pool that the program begins with.
     fn prepare(&self, place: &Place) -> Result<(), Unchecked> {
         if self.recover.is_none() && self.check.is_none() {
             let what =
@@ -206,7 +208,7 @@ impl Program {
         Ok(())
     }
 
-    /// Says that these words changed without a recorded store, if there are any.
+    /// Returns a note that these words changed without a recorded store, if there are any.
     fn note_of_unseen(&self, unseen: &[(u64, u64)]) -> Option<String> {
         let (first, _) = unseen.first()?;
         Some(format!(
@@ -242,7 +244,7 @@ impl Program {
         if !recording.has(|what| matches!(what, What::Store { .. })) {
             return Err(Unchecked::Usage(format!("no store to the pool is recorded in {name}")));
         }
-        // A mapping has whole pages; the file that it is of need not.
+        // A mapping has whole pages, but its file need not.
         let bytes = if before.is_empty() { recording.mapped } else { recording.stored_end() };
         let bytes = before.len().max(usize::try_from(bytes).unwrap_or(usize::MAX));
         let notes = doubts::notes(&recording, &mut places);
@@ -291,7 +293,7 @@ impl Program {
         Ok(recorded)
     }
 
-    /// A run on a pool that has these bytes in the end.
+    /// Creates a run on a pool that has these bytes at the end.
     fn recorded(
         &self,
         recording: Recording,
@@ -361,7 +363,7 @@ impl Program {
             let time = (!broken.crashes.is_empty()).then_some(broken.time);
             let crashes = broken.crashes.clone();
             let line = Replay { setting, threads, delays: None, schedule: Vec::new(), time, crashes };
-            // As far as before, and a little further.
+            // The repaired program is explored as far as this one, and a little further.
             let time = (2 * began.elapsed()).max(REPAIRED_TIME).min(self.limit);
             let judged = counts.states + counts.equal_states;
             let most = judged.saturating_mul(2).saturating_add(REPAIRED);
@@ -416,8 +418,8 @@ impl Program {
         })
     }
 
-    /// Every crash of `run`: first those that leave recovery alone, so that what goes wrong with one power failure is found with one. What
-    /// was judged then is known the second time.
+    /// Explores every crash of `run`, first without crashes in recovery, so that a fault that one power failure shows is found with one. The second
+    /// pass reuses the first pass's results.
     fn states(&self, processes: &Processes<'_>, run: &Run, bound: Bound) -> (Counts, Option<Box<Broken>>) {
         let alone = self.states_to(processes, run, 0, bound);
         let power_fails_again = self.crashes_in_recovery > 0 && self.recover.is_some();
@@ -425,7 +427,7 @@ impl Program {
             return alone;
         }
         let (again, broken) = self.states_to(processes, run, self.crashes_in_recovery, bound);
-        // The states with one power failure were judged before: the second time each of them is equal to itself.
+        // The second pass repeats the states of the first pass, each of which it counts as equal.
         let repeated = alone.0.states + alone.0.equal_states;
         let equal = again.equal_states.saturating_sub(repeated).min(again.nested);
         let nested = again.nested - equal;
@@ -441,7 +443,7 @@ impl Program {
         (counts, broken)
     }
 
-    /// The same, with so many crashes in recovery.
+    /// Explores every crash of `run` with so many crashes in recovery.
     fn states_to(
         &self,
         processes: &Processes<'_>,
@@ -469,7 +471,7 @@ impl Program {
         (counts, broken)
     }
 
-    /// The crash that `replay` tells of `run`.
+    /// Tries the crash of `run` that `replay` describes.
     fn state(&self, processes: &Processes<'_>, run: &Run, replay: &Replay) -> (Counts, Option<Box<Broken>>) {
         let mut explorer = Explorer::new(ProcessJudge(processes));
         explorer.begin_run();
@@ -479,24 +481,24 @@ impl Program {
     }
 }
 
-/// How long exploring goes on.
+/// How long exploring may go on.
 #[derive(Clone, Copy)]
 struct Bound {
     until: Instant,
-    /// States in sum.
+    /// The most states in total.
     most: u64,
 }
 
-/// States and time in which a repair is tried, at least.
+/// How many states, and how much time, the trial of a repair takes at least.
 const REPAIRED: u64 = 256;
 const REPAIRED_TIME: Duration = Duration::from_secs(2);
 
-/// So long after `began`; as good as never, if that cannot be said.
+/// Returns the end of `limit` after `began`, or a time far away if that cannot be represented.
 fn deadline(began: Instant, limit: Duration) -> Instant {
     began.checked_add(limit).unwrap_or(began + Duration::from_secs(1 << 32))
 }
 
-/// The pool as the last recovery finds it in the state that `replay` tells of `run`.
+/// Returns the pool before the last recovery, in the state of `run` that `replay` describes.
 fn image_before_recovery(processes: &Processes<'_>, run: &Run, replay: &Replay) -> Option<Vec<u8>> {
     let judge = ProcessJudge(processes);
     let memory = after_crashes(&judge, (&run.trace, replay.time?), &replay.crashes, |_| ())?;
@@ -505,7 +507,7 @@ fn image_before_recovery(processes: &Processes<'_>, run: &Run, replay: &Replay) 
     Some(image)
 }
 
-/// What is wrong if the program does not come to its end.
+/// Returns the violation if the program stops early.
 fn broken_by(stopped: Stopped, run: &Run, name: &dyn Fn(u32) -> String) -> Box<Broken> {
     let history = story::history(&run.trace, 0, run.trace.time, name);
     let what = stopped.text().to_owned();
@@ -513,7 +515,7 @@ fn broken_by(stopped: Stopped, run: &Run, name: &dyn Fn(u32) -> String) -> Box<B
     Box::new(Broken { violation, stopped: Some(stopped), time: u32::MAX, ..Broken::default() })
 }
 
-/// What a word is called.
+/// Returns the name of a word.
 fn name(labels: &[(u64, u64, String)], word: u32) -> String {
     let at = 8 * u64::from(word);
     let label = labels.iter().rev().find(|(from, bytes, _)| *from < at + 8 && at < from + bytes);

@@ -1,11 +1,11 @@
-//! Where in a program an operation stands: a source line that it has told, or addresses of code.
+//! The places of operations in a program: source lines that the program reports, or addresses of code.
 
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
 
 use crate::x86::Source;
 
-/// Libraries whose code is not what the reader of a report wrote.
+/// Libraries whose code is not the report reader's own.
 const OTHERS: [&str; 9] = [
     "libstrandline_check",
     "libpmem",
@@ -18,16 +18,16 @@ const OTHERS: [&str; 9] = [
     "[",
 ];
 
-/// Folders of libraries that the reader of a report did not build.
+/// Folders of libraries that the report's reader did not build.
 const SYSTEM: [&str; 5] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/libexec/"];
-/// Folders of headers whose inlined functions are not what the reader wrote.
+/// Folders of headers whose inlined functions the report's reader did not write.
 const HEADERS: [&str; 2] = ["/usr/lib", "/usr/include/"];
-/// The no-op that the header puts behind each of its own flushes and fences.
+/// The no-op that the header puts after each of its own flushes and fences.
 const SEEN: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'T', b'R', b'C'];
-/// Instructions of which the source lines are looked up, at most.
+/// How many instructions have their source lines looked up, at most.
 const LOOKED_UP: usize = 64;
 
-/// Where code lies, and what is known of addresses.
+/// Where code is loaded, and the known places of addresses.
 #[derive(Default)]
 pub(super) struct Places {
     modules: Vec<Module>,
@@ -40,7 +40,7 @@ pub(super) struct Places {
 struct Module {
     start: u64,
     end: u64,
-    /// Where it begins in its file.
+    /// The offset in its file.
     offset: u64,
     path: String,
 }
@@ -58,18 +58,18 @@ impl Module {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 
-    /// Whether the reader of a report may have written this code.
+    /// Returns whether the reader of a report may have written this code.
     fn is_own(&self) -> bool {
         !OTHERS.iter().any(|other| self.name().starts_with(other))
     }
 
-    /// The address in the file's own numbers, which addr2line asks for.
+    /// Returns the address in the file's own numbering, which addr2line expects.
     fn in_file(&self, address: u64) -> u64 {
         let place = address - self.start + self.offset;
         self.segment(place).unwrap_or(place)
     }
 
-    /// What the file's segments (ELF, 64 bits) make of a place in it.
+    /// Converts an offset in the file to an address by the file's segments (ELF, 64 bits).
     fn segment(&self, place: u64) -> Option<u64> {
         use std::io::Read;
         let mut file = Vec::new();
@@ -93,7 +93,7 @@ impl Module {
 }
 
 impl Module {
-    /// Flush and fence instructions in this code without the header's no-op behind them, with their addresses.
+    /// Returns flush and fence instructions in this code that the header's no-op does not follow, with their addresses.
     fn flushes_and_fences(&self) -> Vec<(&'static str, u64)> {
         use std::io::{Read, Seek, SeekFrom};
         let mut code = Vec::new();
@@ -112,7 +112,7 @@ impl Module {
     }
 }
 
-/// The flush or fence of x86 whose opcode is at `at`, behind its prefixes, and its bytes from there on.
+/// Returns the x86 flush or fence whose opcode is at `at`, after its prefixes, and its length from there on.
 fn flush_or_fence(code: &[u8], at: usize) -> Option<(&'static str, usize)> {
     let &[0x0f, 0xae, form, ..] = &code[at..] else { return None };
     let before = |back: usize| at.checked_sub(back).map_or(0, |at| code[at]);
@@ -128,7 +128,7 @@ fn flush_or_fence(code: &[u8], at: usize) -> Option<(&'static str, usize)> {
         (_, 6, true) => "clwb",
         _ => return None,
     };
-    // A byte that scales an index, and the displacement.
+    // An index byte may follow, then the displacement.
     let has_index = mode != 3 && base == 4;
     let index = code.get(at + 3).copied().unwrap_or(0);
     let displacement = match mode {
@@ -142,7 +142,7 @@ fn flush_or_fence(code: &[u8], at: usize) -> Option<(&'static str, usize)> {
 }
 
 impl Places {
-    /// The text, kept as long as the program runs, once.
+    /// Returns a static copy of the text, made only once.
     pub fn keep(&mut self, text: &str) -> &'static str {
         if let Some(known) = self.texts.get(text) {
             return known;
@@ -152,7 +152,7 @@ impl Places {
         kept
     }
 
-    /// Takes in where code lies: lines behind `module`.
+    /// Adds the locations of code from the lines after `module`.
     pub fn learn(&mut self, modules: &[&str]) {
         for module in modules.iter().filter_map(|text| Module::parse(text)) {
             if !self.modules.contains(&module) {
@@ -161,8 +161,8 @@ impl Places {
         }
     }
 
-    /// Flushes and fences in the program's own code that are not the header's: how many, and the first ones with their places. Bytes that
-    /// only look like such an instruction count, too.
+    /// Returns the flushes and fences in the program's own code that are not the header's: how many, and the first ones with their places. Bytes that
+    /// only resemble such an instruction count, too.
     pub fn unrecorded_instructions(&mut self) -> (usize, Vec<(&'static str, Source)>) {
         let is_system = |module: &Module| SYSTEM.iter().any(|folder| module.path.starts_with(folder));
         let own = self.modules.iter().filter(|module| module.is_own() && !is_system(module));
@@ -170,7 +170,7 @@ impl Places {
         let first = &found[..found.len().min(LOOKED_UP)];
         self.resolve(first.iter().map(|&(_, address)| address).collect());
         let mut places: Vec<_> = first.iter().map(|&(what, address)| (what, self.known[&address])).collect();
-        // A macro makes several of one line.
+        // A macro makes several instructions for one line.
         places.dedup();
         (found.len(), places)
     }
@@ -179,7 +179,7 @@ impl Places {
         self.modules.iter().rev().find(|module| (module.start..module.end).contains(&address))
     }
 
-    /// What each of `sites` says: `FILE:LINE`, or `@` and return addresses, the innermost first.
+    /// Returns the source line of each of `sites`, which have the form `FILE:LINE`, or `@` and return addresses, the innermost first.
     pub fn find(&mut self, sites: &[&str]) -> Vec<Source> {
         let addresses: Vec<Option<u64>> = sites.iter().map(|site| self.address(site)).collect();
         self.resolve(addresses.iter().flatten().copied().collect());
@@ -193,17 +193,17 @@ impl Places {
         found.collect()
     }
 
-    /// The innermost call in code that is not a library's.
+    /// Returns the innermost call in code that is not a library's.
     fn address(&self, site: &str) -> Option<u64> {
         let calls = site.strip_prefix('@')?.split(',');
-        // A return address lies behind the call.
+        // A return address is after the call.
         let calls: Vec<u64> =
             calls.filter_map(|call| Some(u64::from_str_radix(call, 16).ok()?.wrapping_sub(1))).collect();
         let is_own = |call: &&u64| self.module(**call).is_some_and(Module::is_own);
         calls.iter().find(is_own).or(calls.first()).copied()
     }
 
-    /// Asks addr2line, once for each module.
+    /// Runs addr2line, once for each module.
     fn resolve(&mut self, addresses: HashSet<u64>) {
         let mut by_module: HashMap<&Module, Vec<(u64, u64)>> = HashMap::new();
         let mut found = Vec::new();
@@ -223,7 +223,7 @@ impl Places {
                 .args(asked)
                 .output();
             let said = ran.map(|ran| String::from_utf8_lossy(&ran.stdout).into_owned()).unwrap_or_default();
-            // For each address itself, and then a function and its line for each call that was inlined there, the innermost first.
+            // The output has each address itself, followed by a function and its line for each call that was inlined there, the innermost first.
             let mut said = said.lines().peekable();
             for (address, in_file) in addresses {
                 let _ = said.next();
@@ -241,7 +241,7 @@ impl Places {
     }
 }
 
-/// The file and line of the innermost call in a file that is not the compiler's or the system's, or else the function.
+/// Returns the file and line of the innermost call in a file that is neither the compiler's nor the system's, or else the function.
 fn place_of(frames: &[(&str, &str)], module: &str, in_file: u64) -> (String, u32) {
     let line = |said: &str| {
         let (file, line) = said.split(" (").next()?.rsplit_once(':')?;

@@ -1,6 +1,6 @@
-//! The log of pmemcheck, PMDK's tool for valgrind, as a recording: what `--log-stores=yes` writes.
+//! Reads the log of pmemcheck, PMDK's tool for valgrind, as a recording. `--log-stores=yes` writes it.
 //!
-//! Entries with `|` between them, from `START` to `STOP`, numbers in hexadecimal with `0x` before them:
+//! It consists of entries from `START` to `STOP`, separated by `|`. Numbers are hexadecimal and begin with `0x`:
 //!
 //! ```text
 //! REGISTER_FILE;PATH;ADDRESS;BYTES;OFFSET
@@ -16,18 +16,18 @@ use super::places::Places;
 use super::recording::{Recorded, Recording, What};
 use crate::x86::{Site, Source};
 
-/// Bytes of a value, at most: a store of more has zeros behind it.
+/// How many bytes of a value the log has, at most. The rest of a longer store is recorded as zeros.
 const VALUE: usize = 8;
-/// Bytes of a store, at most.
+/// The length of a store in bytes, at most.
 const STORE: u64 = 4096;
 
-/// Whether a recording is such a log, by how it begins.
+/// Returns whether a recording begins like such a log.
 pub(super) fn is_log(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty() && !is_of_valgrind(line)).unwrap_or("");
     first.starts_with("START") || first.contains("|STORE;") || first.contains("REGISTER_FILE;")
 }
 
-/// Whether valgrind itself has written a line.
+/// Returns whether valgrind itself has written a line.
 fn is_of_valgrind(line: &str) -> bool {
     line.starts_with("==") || line.starts_with("--") || line.starts_with("**")
 }
@@ -40,10 +40,10 @@ struct Mapping<'t> {
     offset: u64,
 }
 
-/// Reads the log `name`: what was done to the file `pool`, or to the only file that is registered.
+/// Reads the log `name`: the operations on the file `pool`, or on the only file that the log registers.
 ///
 /// # Errors
-/// What is wrong with which entry, or which file is meant is not known.
+/// Returns the malformed entry and what is wrong with it, or that it is unclear which file is meant.
 pub(super) fn parse(
     text: &str,
     name: &str,
@@ -71,7 +71,7 @@ pub(super) fn parse(
     Ok(log.recording)
 }
 
-/// The file that is checked.
+/// Returns the path of the file to check.
 fn chosen<'t>(paths: &[&'t str], pool: Option<&Path>) -> Result<&'t str, String> {
     let is_named = |path: &&&str| pool.is_some_and(|pool| Path::new(path).file_name() == pool.file_name());
     match paths {
@@ -99,7 +99,7 @@ struct Log<'t> {
 }
 
 impl<'t> Log<'t> {
-    /// Takes an entry in. Those of other kinds are pmreorder's, and mean nothing here.
+    /// Adds an entry. Entries of other kinds belong to pmreorder and are ignored.
     fn entry(&mut self, number: u32, entry: &'t str, pool: &str, places: &mut Places) -> Option<()> {
         let (kind, rest) = entry.split_once(';').unwrap_or((entry, ""));
         let here = Source::of_line(self.name, number);
@@ -127,7 +127,7 @@ impl<'t> Log<'t> {
                 let (address, bytes) = rest.split_once(';')?;
                 let (address, bytes) = (hexadecimal(address)?, hexadecimal(bytes)?);
                 let Some(at) = self.offset(address) else { return Some(()) };
-                // An instruction flushes the line of its address, wherever in the line that is.
+                // An instruction flushes the line that contains its address.
                 (What::Flush { at, bytes: if bytes == 64 { 1 } else { bytes } }, here)
             }
             "FENCE" => (What::Fence, here),
@@ -146,7 +146,7 @@ impl<'t> Log<'t> {
     }
 
     fn register(&mut self, new: Mapping<'t>, pool: &str) {
-        // What was there before is not mapped any more.
+        // The new mapping replaces those that it overlaps.
         self.mappings.retain(|old| old.base + old.bytes <= new.base || new.base + new.bytes <= old.base);
         if new.path == pool {
             self.recording.was_mapped = true;
@@ -155,7 +155,7 @@ impl<'t> Log<'t> {
         }
     }
 
-    /// Where an address is in the pool.
+    /// Returns the offset of an address in the pool.
     fn offset(&self, address: u64) -> Option<u64> {
         let mapping = self.mappings.iter().find(|one| (one.base..one.base + one.bytes).contains(&address))?;
         Some(mapping.offset + (address - mapping.base))
@@ -176,7 +176,7 @@ fn hexadecimal(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// The file and line of `CODE: FUNCTION (FILE:LINE)`, but not of the functions that valgrind puts in the place of the C library's.
+/// Returns the file and line of `CODE: FUNCTION (FILE:LINE)`, except for functions with which valgrind replaces the C library's.
 fn source_of_call(call: &str) -> Option<(&str, u32)> {
     let (_, place) = call.strip_suffix(')')?.rsplit_once('(')?;
     let (file, line) = place.rsplit_once(':')?;

@@ -1,4 +1,4 @@
-//! Programs that are run: each in a process of its own, with a time limit.
+//! Runs programs, each in its own process and with a time limit.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,31 +8,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes of what a program says that are told.
+/// How many bytes of a program's output are reported.
 const TOLD: u64 = 600;
 
-/// Where programs run.
+/// The files of the processes.
 pub(super) struct Place {
     /// The pool's file.
     pub pool: PathBuf,
-    /// What recorders write.
+    /// The file that recorders write.
     pub recording: PathBuf,
-    /// What programs say.
+    /// The file with the programs' output.
     pub said: PathBuf,
     /// The recorder.
     pub recorder: PathBuf,
     pub only_marked: bool,
-    /// How long each may take.
+    /// How long each program may take.
     pub limit: Duration,
 }
 
-/// Whether a program is recorded.
+/// What to record of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
     No,
-    /// What it does.
+    /// Its operations.
     Operations,
-    /// And where in the program.
+    /// Its operations and their places in the program.
     WithPlaces,
 }
 
@@ -45,17 +45,17 @@ pub(super) enum End {
     TimedOut(Duration),
 }
 
-/// How it ended, and the last of what it said.
+/// How a program ended, and the end of its output.
 pub(super) struct Ended {
     pub end: End,
     pub said: String,
 }
 
 impl Ended {
-    /// What went wrong, as the end of a sentence; nothing if all is well.
+    /// Checks that the program ended successfully.
     ///
     /// # Errors
-    /// It.
+    /// Returns what went wrong, as the end of a sentence.
     pub fn check(&self) -> Result<(), String> {
         let how = match self.end {
             End::Success => return Ok(()),
@@ -67,7 +67,7 @@ impl Ended {
     }
 }
 
-/// What a signal is called.
+/// Returns the name of a signal.
 fn name(signal: i32) -> String {
     match signal {
         4 => "signal 4 (SIGILL, an instruction that the processor does not have)".to_owned(),
@@ -80,10 +80,11 @@ fn name(signal: i32) -> String {
 }
 
 impl Place {
-    /// The command, recorded as `recorded` says, and where it says what it says. In its arguments `{pool}` is the pool's path.
+    /// Returns the command with the recorder if `recorded` requires it, and the file for its output. The pool's path replaces `{pool}` in its
+    /// arguments.
     ///
     /// # Errors
-    /// It is empty, or the file for what it says cannot be made.
+    /// Returns an error if the command is empty, or if the file cannot be created.
     pub fn command(&self, command: &[OsString], recorded: Recorded) -> Result<(Command, File), String> {
         let failed = |error| self.cannot_run(command, error);
         let Some((program, arguments)) = command.split_first() else {
@@ -96,7 +97,7 @@ impl Place {
             .stdin(Stdio::null())
             .stdout(said.try_clone().map_err(failed)?)
             .stderr(said.try_clone().map_err(failed)?);
-        // libpmem takes an ordinary file for persistent memory then, and does as it does there.
+        // With this variable libpmem treats an ordinary file like persistent memory.
         if std::env::var_os("PMEM_IS_PMEM_FORCE").is_none() {
             command.env("PMEM_IS_PMEM_FORCE", "1");
         }
@@ -113,7 +114,7 @@ impl Place {
         Ok((command, said))
     }
 
-    /// The recorder is loaded into the program.
+    /// Makes the command load the recorder.
     pub fn preload(&self, command: &mut Command) {
         let mut preload = self.recorder.clone().into_os_string();
         if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
@@ -123,16 +124,16 @@ impl Place {
         command.env("LD_PRELOAD", preload);
     }
 
-    /// Nothing is said and recorded yet.
+    /// Empties the output and the recording.
     ///
     /// # Errors
-    /// A file cannot be made empty.
+    /// Returns an error if a file cannot be emptied.
     pub fn clear(&self, said: &File, recorded: Recorded) -> io::Result<()> {
         said.set_len(0)?;
         if recorded == Recorded::No { Ok(()) } else { File::create(&self.recording).map(drop) }
     }
 
-    /// Why a command does not run.
+    /// Returns the reason why a command does not run.
     pub fn cannot_run(&self, command: &[OsString], error: io::Error) -> String {
         let name = command.first().map_or_else(String::new, |name| name.display().to_string());
         format!("cannot run {name}: {error}")
@@ -141,7 +142,7 @@ impl Place {
     /// Runs `command` to its end.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// Returns an error if it cannot be run.
     pub fn run(
         &self,
         command: &[OsString],
@@ -151,10 +152,10 @@ impl Place {
         self.run_within(self.limit, command, recorded, acknowledged)
     }
 
-    /// As [`Place::run`], with another time limit.
+    /// Like [`Place::run`], with another time limit.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// Returns an error if it cannot be run.
     pub fn run_within(
         &self,
         limit: Duration,
@@ -177,7 +178,7 @@ impl Place {
                 child.kill().and_then(|()| child.wait()).map_err(failed)?;
                 break None;
             }
-            // Most end within a millisecond.
+            // Most programs end within a millisecond.
             std::thread::sleep((ran / 8).clamp(Duration::from_micros(20), Duration::from_millis(10)));
         };
         let end = match status {
@@ -210,10 +211,10 @@ impl Place {
         }
     }
 
-    /// What the last program recorded.
+    /// Returns what the last program recorded.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn recording(&self) -> Result<String, String> {
         match std::fs::read(&self.recording) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -222,18 +223,18 @@ impl Place {
         }
     }
 
-    /// The pool's file, or nothing where there is none.
+    /// Returns the contents of the pool's file, which are empty if there is none.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn read_pool(&self) -> Result<Vec<u8>, String> {
         read_if_there(&self.pool)
     }
 
-    /// There is no pool.
+    /// Removes the pool.
     ///
     /// # Errors
-    /// Its file cannot be removed.
+    /// Returns an error if the file cannot be removed.
     pub fn remove_pool(&self) -> Result<(), String> {
         match std::fs::remove_file(&self.pool) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -243,12 +244,12 @@ impl Place {
         }
     }
 
-    /// Makes the pool's file anew.
+    /// Replaces the contents of the pool's file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn write_pool(&self, bytes: &[u8]) -> Result<(), String> {
-        // Over what is there: memory for a new file would take longer than all else.
+        // Overwrites the present contents: allocating memory for a new file would take most of the time.
         let file = File::options().create(true).write(true).truncate(false).open(&self.pool);
         let written = file.and_then(|mut file| {
             file.set_len(bytes.len() as u64)?;
@@ -265,12 +266,12 @@ fn read_if_there(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Numbers with spaces between them.
+/// Returns the numbers, separated by spaces.
 pub(super) fn numbers(acknowledged: &[u64]) -> String {
     acknowledged.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// The last lines, as one.
+/// Returns the last lines of the output, as one line.
 pub(super) fn tail(mut said: &File) -> io::Result<String> {
     let length = said.metadata()?.len();
     said.seek(SeekFrom::Start(length.saturating_sub(TOLD)))?;

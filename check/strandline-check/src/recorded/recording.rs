@@ -1,25 +1,25 @@
-//! What a recorder has written down, as `docs/checking-c-programs.md` says.
+//! A recorder's recording, whose format `docs/checking-c-programs.md` describes.
 
 use std::collections::HashMap;
 
 use super::places::Places;
 use crate::x86::Site;
 
-/// What a program did to its pool, in the order in which it did it.
+/// The operations of a program on its pool, in their order.
 #[derive(Default)]
 pub(super) struct Recording {
     pub operations: Vec<Recorded>,
-    /// Names of bytes.
+    /// Names of ranges of bytes.
     pub labels: Vec<(u64, u64, String)>,
-    /// Threads that did something.
+    /// How many threads have operations.
     pub threads: usize,
     /// Whether the pool was mapped.
     pub was_mapped: bool,
-    /// Bytes of the pool up to the end of its last mapping.
+    /// The end of the pool's last mapping, in bytes from its beginning.
     pub mapped: u64,
     /// The programs that the recorder was loaded into.
     pub programs: Vec<String>,
-    /// What the recorder says to the reader of a report.
+    /// The recorder's notes for the reader of a report.
     pub notes: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Recorded {
     pub what: What,
 }
 
-/// Offsets are bytes from the beginning of the pool.
+/// An operation. Offsets are bytes from the beginning of the pool.
 pub(super) enum What {
     Store {
         at: u64,
@@ -42,19 +42,19 @@ pub(super) enum What {
     },
     Fence,
     Acknowledge(u64),
-    /// An access that is not to the pool: what, and how many bytes.
+    /// An access outside the pool: its kind and length in bytes.
     Outside(String, u64),
-    /// An access that ends the program; whether it lies just behind the pool.
+    /// An access that ends the program; `true` if it is just after the pool.
     Fault(bool),
 }
 
 impl Recording {
-    /// Whether an operation is one of these.
+    /// Returns whether the recording has an operation that satisfies `is`.
     pub fn has(&self, is: impl Fn(&What) -> bool) -> bool {
         self.operations.iter().any(|operation| is(&operation.what))
     }
 
-    /// Bytes of the pool up to the end of its last store.
+    /// Returns the end of the pool's last store, in bytes from its beginning.
     pub fn stored_end(&self) -> u64 {
         let end = |recorded: &Recorded| match &recorded.what {
             What::Store { at, bytes } => at.saturating_add(bytes.len() as u64),
@@ -63,10 +63,10 @@ impl Recording {
         self.operations.iter().map(end).max().unwrap_or(0)
     }
 
-    /// Reads the lines of a recording; without `places`, nobody asks where operations stand.
+    /// Parses a recording. Without `places`, the places of operations are ignored.
     ///
     /// # Errors
-    /// What is wrong with which line.
+    /// Returns the malformed line and what is wrong with it.
     pub fn parse(text: &str, places: Option<&mut Places>) -> Result<Self, String> {
         let mut recording = Self::default();
         let mut parser = Parser::default();
@@ -92,9 +92,9 @@ impl Recording {
 
 #[derive(Default)]
 struct Parser {
-    /// The number of each thread of the system.
+    /// Our number for each of the system's threads.
     threads: HashMap<u64, usize>,
-    /// The step of each thread, and that of each operation.
+    /// The present step of each thread, and the step of each operation.
     present: HashMap<usize, String>,
     steps: Vec<String>,
 }
@@ -151,7 +151,7 @@ impl Parser {
     }
 }
 
-/// An operation of this kind, and its site.
+/// Parses an operation of this kind, and its site.
 fn operation<'t>(kind: &str, rest: &'t str) -> Option<(What, &'t str)> {
     Some(match kind {
         "store" => {
@@ -182,7 +182,7 @@ fn operation<'t>(kind: &str, rest: &'t str) -> Option<(What, &'t str)> {
     })
 }
 
-/// A number, and what is behind it.
+/// Parses a number, and returns it with the rest.
 fn field(text: &str) -> Option<(u64, &str)> {
     let (number, rest) = text.split_once(' ').unwrap_or((text, ""));
     Some((number.parse().ok()?, rest))

@@ -1,4 +1,4 @@
-//! Commands that run many times: loaded once, and forked for each run where the recorder can see to that.
+//! Commands that run many times: if the recorder supports it, the program is loaded once, and forks for each run.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::process::{End, Ended, Place, Recorded, numbers, tail};
 
-/// Longer than a run may take, after which nobody answers.
+/// How long to wait for an answer after the run's time limit.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A command that runs many times.
@@ -24,7 +24,7 @@ pub(super) struct Repeated<'p> {
 
 enum Serving {
     NotTried,
-    /// Each run is a program that is loaded anew.
+    /// Each run loads the program again.
     Nobody,
     By(Server),
 }
@@ -38,22 +38,22 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl<'p> Repeated<'p> {
-    /// That has not run yet.
+    /// Creates a command that has not run yet.
     pub fn new(place: &'p Place, command: &'p [OsString], recorded: Recorded) -> Self {
         Self { place, command, recorded, server: RefCell::new(Serving::NotTried) }
     }
 
-    /// To be called before the pool is written for the first run: a program that does not wait runs then.
+    /// Prepares the first run. Must be called before the pool is written, because a program that does not wait before `main` runs immediately.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// Returns an error if the program cannot be run.
     pub fn prepare(&self) -> Result<(), String> {
         let mut serving = self.server.borrow_mut();
         if let Serving::NotTried = *serving {
@@ -62,10 +62,10 @@ impl<'p> Repeated<'p> {
         Ok(())
     }
 
-    /// Runs it once, for as long as `limit`.
+    /// Runs the command once, for at most `limit`.
     ///
     /// # Errors
-    /// It cannot be run.
+    /// Returns an error if it cannot be run.
     pub fn run(&self, acknowledged: &[u64], limit: Duration) -> Result<Ended, String> {
         match &mut *self.server.borrow_mut() {
             Serving::By(server) => server.run(self, acknowledged, limit),
@@ -79,7 +79,7 @@ impl<'p> Repeated<'p> {
 }
 
 impl Server {
-    /// Starts the program; nothing, if it does not wait.
+    /// Starts the program. Returns `None` if it does not wait.
     fn start(repeated: &Repeated<'_>) -> Result<Option<Self>, String> {
         let place = repeated.place;
         let (own, theirs) = UnixStream::pair().map_err(repeated.failed())?;
@@ -88,7 +88,7 @@ impl Server {
         command.stdin(Stdio::from(OwnedFd::from(theirs))).env("STRANDLINE_SERVER", "1");
         place.preload(&mut command);
         let child = command.spawn().map_err(repeated.failed())?;
-        // With it goes this process's copy of the program's end.
+        // This also closes this process's copy of the child's socket.
         drop(command);
         let mut server = Self { child, answers: BufReader::new(own), said };
         let is_ready = server.answer().is_some_and(|line| line == "ready");
@@ -102,7 +102,7 @@ impl Server {
         Ok(is_ready.then_some(server))
     }
 
-    /// A line.
+    /// Reads a line.
     fn answer(&mut self) -> Option<String> {
         let mut line = String::new();
         self.answers.read_line(&mut line).ok()?;

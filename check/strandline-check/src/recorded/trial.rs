@@ -1,4 +1,4 @@
-//! Trying the user's commands before crashes are explored: they must accept the finished run, and should notice damage.
+//! Tries the user's commands before exploring crashes: they must accept the finished run, and should notice damage.
 
 use std::time::{Duration, Instant};
 
@@ -7,32 +7,32 @@ use crate::Session;
 use crate::x86::Crashed;
 use crate::x86::own::Run;
 
-/// Objects that are spoiled, at most.
+/// How many objects are spoiled, at most.
 const OBJECTS: usize = 32;
-/// Objects that a note names, at most.
+/// How many objects a note names, at most.
 const NAMED: usize = 6;
-/// How much longer than on the finished run the commands may take on a spoiled image, and how long at least.
+/// How many times as long as on the finished run the commands may take on a spoiled image, and how long at least.
 const SLOWER: u32 = 20;
 const LEAST: Duration = Duration::from_millis(300);
 
-/// What came of it.
+/// The results of the trial.
 #[derive(Default)]
 pub(super) struct Tried {
     /// Why the commands refuse the finished run, if they do.
     pub refusal: Option<String>,
-    /// What they do not notice.
+    /// What the commands do not notice.
     pub notes: Vec<String>,
 }
 
-/// Something that the program stored to.
+/// An object that the program stored to.
 struct Object {
     name: String,
     /// The word of it that was stored last.
     word: u32,
 }
 
-/// Runs recovery and check on the image of the finished run, on images with one spoiled word, and on an empty pool, for about as long as
-/// `limit`, unless `session` ends it.
+/// Runs recovery and check on the image of the finished run, on images with one spoiled word, and on an empty pool. Takes about `limit`, unless
+/// `session` ends it.
 pub(super) fn try_commands(
     processes: &Processes<'_>,
     run: &Run,
@@ -91,7 +91,7 @@ pub(super) fn try_commands(
     tried
 }
 
-/// What the program stored to, spread over the pool: what it has labelled, or else words side by side in one line.
+/// Returns the objects that the program stored to, spread over the pool: labelled ones, or else adjacent words of one line.
 fn objects(run: &Run, labels: &[(u64, u64, String)], name: &dyn Fn(u32) -> String) -> Vec<Object> {
     let mut stores: Vec<_> = run.trace.lines.iter().flat_map(|line| &line.stores).collect();
     stores.sort_by_key(|store| store.word);

@@ -1,10 +1,10 @@
-//! A database whose transactions are operations of a checked program.
+//! Connects a database to the explorer: the database's transactions become operations of a checked program.
 //!
-//! The transactions run on a real database in memory, one at a time. What the explorer sees of each is one store: the number of
-//! what the database then holds, to a line of the transaction's own in checked memory. A transaction that is waited for writes back
-//! its line and those before it, and fences; one that is durable [later](strandline::Database::later) does so when its ticket is
-//! waited for. After a power failure the first lines that have survived without a gap say what the database holds: transactions become
-//! durable in the order in which they commit. That is what Strandline promises, and what `strandline-lab check` holds its engine to.
+//! The transactions run on a real database in memory, one at a time. The explorer sees each of them as one store, to a line of the transaction's own
+//! in checked memory. The stored value is a number for the database's contents after the transaction. A transaction that is waited for writes back
+//! its line and the earlier lines, and fences; one that is durable [later](strandline::Database::later) does so when its ticket is waited for.
+//! Transactions become durable in the order in which they commit, so after a power failure the lines that have survived up to the first gap determine
+//! the database's contents. Strandline promises this order, and `strandline-lab check` verifies it for the engine.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -21,15 +21,14 @@ use super::contents::{Contents, Heap, IS_NUMBER};
 use crate::x86::caught::Stopped;
 use crate::x86::site::{self, Site};
 
-/// Transactions of one run that change something: for so many there is checked memory at first, and at most. What is explored takes
-/// the longer, the more memory there is.
+/// For how many changing transactions of one run there is checked memory, initially and at most. More memory makes exploring slower.
 const FEW: usize = 15;
 const MOST: usize = 1023;
 
-/// Where the number stands of what recovery has left; 0 before that.
+/// The word with the number of the contents that recovery has left; 0 before recovery.
 const RECOVERED: PersistentAddress = PersistentAddress::new(0);
 
-/// The line of transaction number `number`, from 1.
+/// Returns the line of transaction number `number`, from 1.
 fn line(number: usize) -> PersistentAddress {
     PersistentAddress::new(64 * number as u64)
 }
@@ -39,10 +38,10 @@ fn line(number: usize) -> PersistentAddress {
 pub(crate) struct Commit {
     pub thread: usize,
     pub at: &'static Location<'static>,
-    /// What the database held before and behind it.
+    /// The numbers of the database's contents before and after it.
     pub from: u64,
     pub to: u64,
-    /// Its number in the database.
+    /// The transaction's number in the database.
     id: u64,
 }
 
@@ -53,10 +52,10 @@ pub(crate) struct Recovery {
     pub commits: Vec<Commit>,
 }
 
-/// Who uses the database.
+/// What the database is used for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// The checker itself, or a judge: nothing of it is a part of the program.
+    /// The checker or a judge uses it, outside the program.
     Looking,
     Running,
     Recovering,
@@ -67,26 +66,26 @@ pub(crate) struct Bridge {
     pub database: Database,
     heap: RefCell<Heap>,
     initial: Cell<u64>,
-    /// For so many transactions there is checked memory.
+    /// For how many transactions there is checked memory.
     room: Cell<usize>,
-    /// A run had more.
+    /// Whether a run had more.
     exceeded: Cell<bool>,
-    /// What the present run's numbers stand for.
+    /// The contents that the present run's numbers refer to.
     states: RefCell<HashMap<u64, Rc<Contents>>>,
     usage: Cell<Use>,
-    /// Who runs: the view of the coroutine whose code is executed, null if none is.
+    /// The view of the coroutine whose code is running; null if none is.
     memory: Cell<*const Hosted>,
     thread: Cell<usize>,
-    /// Closures of transactions that run, one in the other.
+    /// How deeply the closures of running transactions are nested.
     depth: Cell<u32>,
     commits: RefCell<Vec<Commit>>,
-    /// So many of them are durable for certain.
+    /// How many of `commits` are certainly durable.
     durable: Cell<usize>,
-    /// Recovery has stored what is not durable yet.
+    /// Whether recovery has stored something that is not durable yet.
     pending: Cell<bool>,
-    /// Recoveries since this was last cleared.
+    /// Recoveries since the list was last cleared.
     pub recoveries: RefCell<Vec<Recovery>>,
-    /// Acknowledgements of the present run, and the most of any.
+    /// How many acknowledgements the present run has, and the most of any run.
     acknowledged: Cell<u64>,
     pub most_acknowledged: Cell<u64>,
 }
@@ -95,7 +94,7 @@ thread_local! {
     static BRIDGE: RefCell<Option<Rc<Bridge>>> = const { RefCell::new(None) };
 }
 
-/// The bridge of this thread of the operating system.
+/// Returns the bridge of this thread of the operating system.
 fn present() -> Rc<Bridge> {
     let bridge = BRIDGE.with(|bridge| bridge.borrow().clone());
     bridge.expect(
@@ -103,7 +102,7 @@ fn present() -> Rc<Bridge> {
     )
 }
 
-/// The bridge that is in use, until this is dropped.
+/// Keeps a bridge in use until it is dropped.
 pub(crate) struct InUse(Option<Rc<Bridge>>);
 
 impl Drop for InUse {
@@ -112,7 +111,7 @@ impl Drop for InUse {
     }
 }
 
-/// Is told of all transactions.
+/// Receives the events of all transactions.
 struct Watch;
 
 impl Durability for Watch {
@@ -131,7 +130,7 @@ impl Observer for Watch {
         let bridge = present();
         bridge.depth.set(bridge.depth.get().saturating_sub(1));
         match transaction {
-            // In another's closure it was refused.
+            // A transaction inside another's closure was refused.
             Some(transaction) if bridge.depth.get() == 0 && !std::thread::panicking() => {
                 bridge.ended(&transaction)
             }
@@ -141,14 +140,14 @@ impl Observer for Watch {
 }
 
 impl Bridge {
-    /// An empty database of at most `bytes` bytes for so many threads.
+    /// Creates an empty database of at most `bytes` bytes for so many threads.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Returns an error if there is not enough memory.
     pub fn new(bytes: u64, threads: usize) -> strandline::Result<Rc<Self>> {
-        // While a thread waits its worker is there for others, so that one log would do; recovery and judges use it as well.
+        // While a thread waits, others use its worker, so that one log would suffice. Recovery and judges use it as well.
         let logs = threads as u64 + 1;
-        // Logs are taken anew for each state, and so are short. Each transaction has to fit in one.
+        // Logs are acquired again for each state, so they are short. Each transaction has to fit in one.
         let log_bytes = (bytes / 64).next_multiple_of(4096).max(1 << 16);
         let size = (bytes + (1 << 20) + logs * log_bytes).next_multiple_of(4096);
         let geometry = Geometry { size, logs, log_bytes, chunk_bytes: 4096 };
@@ -177,19 +176,19 @@ impl Bridge {
         }))
     }
 
-    /// Is told of the transactions of this thread of the operating system until what is returned is dropped.
+    /// Makes this bridge receive the transactions of this thread of the operating system, until the returned value is dropped.
     pub fn enter(self: &Rc<Self>) -> InUse {
         InUse(BRIDGE.with(|bridge| bridge.borrow_mut().replace(self.clone())))
     }
 
-    /// Checked memory at the beginning: a line for what recovery leaves, and one for each transaction, which holds its number until it
+    /// Returns the initial checked memory: a line for recovery's result, and one for each transaction, which holds the transaction's number until it
     /// commits.
     pub fn image(&self) -> Vec<u64> {
         let words = 8 * (self.room.get() as u64 + 1);
         (0..words).map(|word| if word % 8 == 0 { word / 8 } else { 0 }).collect()
     }
 
-    /// Makes room for more transactions, if a run had more than there was room for and there can be.
+    /// Makes room for more transactions, if a run had more than there was room for and the maximum is not reached. Returns whether it did.
     pub fn makes_room(&self) -> bool {
         let more = self.exceeded.replace(false) && self.room.get() < MOST;
         if more {
@@ -198,12 +197,12 @@ impl Bridge {
         more
     }
 
-    /// What the database holds now is what runs begin with.
+    /// Makes the present contents of the database those that runs begin with.
     pub fn begins_here(&self) {
         self.initial.set(self.keep());
     }
 
-    /// The number of what the database holds, which is kept.
+    /// Keeps the present contents of the database, and returns their number.
     fn keep(&self) -> u64 {
         let heap = self.heap.borrow();
         let contents = heap.present();
@@ -212,18 +211,18 @@ impl Bridge {
         number
     }
 
-    /// Makes the database hold what `number` stands for.
+    /// Restores the contents of the database with this number.
     pub fn restore(&self, number: u64) {
         self.usage.set(Use::Looking);
         self.depth.set(0);
         let contents = self.states.borrow().get(&number).cloned();
         let contents = contents.expect("what checked memory holds was stored by the present run");
-        // They remember where there was room in the heap.
+        // Idle workers remember free memory in the heap.
         hosted::pool(&self.database).drop_idle_workers();
         self.heap.borrow_mut().restore(&contents);
     }
 
-    /// Another run begins.
+    /// Begins another run.
     pub fn begin(&self) {
         self.restore(self.initial.get());
         self.states.borrow_mut().clear();
@@ -234,32 +233,31 @@ impl Bridge {
         self.usage.set(Use::Running);
     }
 
-    /// Runs `body`, which is what thread `thread` does.
+    /// Runs `body`, the code of thread `thread`.
     pub fn run<R>(&self, thread: usize, memory: &Hosted, body: impl FnOnce() -> R) -> R {
         let _out = Out(self);
         self.goes_on(thread, memory);
         body()
     }
 
-    /// The thread `thread` is the one whose code is executed.
+    /// Notes that thread `thread` runs now.
     fn goes_on(&self, thread: usize, memory: *const Hosted) {
         self.thread.set(thread);
         self.memory.set(memory);
     }
 
-    /// Carries out `operation`, for which other threads may run meanwhile.
+    /// Executes `operation`, during which other threads may run.
     fn perform<R>(&self, operation: impl FnOnce(&Hosted) -> R) -> R {
         let (thread, memory) = (self.thread.get(), self.memory.get());
         assert!(!memory.is_null(), "a database that is checked is used outside of what is checked");
-        // SAFETY: whenever code of a thread is executed, `memory` points to the view that was lent to this thread: `run` sets it,
-        // and whoever has let others run sets it again, below. The view is borrowed as long as `run` is under way, behind which
-        // the pointer is null until another thread goes on.
+        // SAFETY: whenever a thread's code runs, `memory` points to the view that was lent to this thread: `run` sets it, and a thread that has let
+        // others run sets it again, below. The view is borrowed while `run` is active; afterwards the pointer is null until another thread continues.
         let result = operation(unsafe { &*memory });
         self.goes_on(thread, memory);
         result
     }
 
-    /// What the database holds by what has survived in `memory`.
+    /// Returns the number of the contents that have survived in `memory`.
     fn survived(&self, memory: &Hosted) -> u64 {
         let recovered = memory.load(RECOVERED);
         if recovered != 0 {
@@ -269,7 +267,7 @@ impl Bridge {
         found.take_while(|found| found & IS_NUMBER != 0).last().unwrap_or(self.initial.get())
     }
 
-    /// After a power failure: runs the program's recovery on what has survived in `memory`.
+    /// Runs the program's recovery on what has survived in `memory` after a power failure.
     pub fn recover(&self, memory: &Hosted, body: impl FnOnce()) {
         let from = self.survived(memory);
         self.restore(from);
@@ -280,24 +278,24 @@ impl Bridge {
         self.usage.set(Use::Looking);
     }
 
-    /// Runs `body`, which looks at what has survived in `memory`.
+    /// Runs `body`, which reads what has survived in `memory`.
     pub fn judge<R>(&self, memory: &Hosted, body: impl FnOnce() -> R) -> R {
         let survived = self.survived(memory);
         self.restore(survived);
         body()
     }
 
-    /// What the database holds.
+    /// Returns the number of the database's contents.
     pub fn holds(&self) -> u64 {
         self.heap.borrow().present().number()
     }
 
-    /// The transactions of the present run.
+    /// Returns the transactions of the present run.
     pub fn commits(&self) -> Vec<Commit> {
         self.commits.borrow().clone()
     }
 
-    /// A transaction has ended; its number, or that of the latest one that it has read from.
+    /// Handles the end of a transaction. Returns its number, or that of the latest one that it has read from.
     fn ended(&self, transaction: &Observed) -> u64 {
         let from = self.holds();
         let changed = self.has_changed(transaction, from);
@@ -341,7 +339,7 @@ impl Bridge {
         }
     }
 
-    /// Whether `transaction` has changed what the database held, which was `from`.
+    /// Returns whether `transaction` has changed the contents `from`.
     fn has_changed(&self, transaction: &Observed, from: u64) -> bool {
         let mut heap = self.heap.borrow_mut();
         match &transaction.stored {
@@ -353,7 +351,7 @@ impl Bridge {
         }
     }
 
-    /// A transaction of a thread has committed; its number.
+    /// Handles the commit of a thread's transaction. Returns its number.
     fn commit(&self, commit: Commit) -> usize {
         let number = self.commits.borrow().len() + 1;
         if number > self.room.get() {
@@ -372,7 +370,7 @@ impl Bridge {
         number
     }
 
-    /// Makes the transactions up to this one durable; in recovery, all.
+    /// Makes the transactions up to number `number` durable; in recovery, all.
     fn wait_for(&self, number: usize) {
         if std::thread::panicking() {
             return;
@@ -395,7 +393,7 @@ impl Bridge {
         }
     }
 
-    /// The program says that `number` is done.
+    /// Handles the program's acknowledgement of `number`.
     pub fn acknowledge(&self, number: u64, at: &'static Location<'static>) {
         if self.depth.get() > 0 {
             Stopped::Panic(format!(
@@ -423,7 +421,7 @@ impl Bridge {
     }
 }
 
-/// A thread's code, until this is dropped.
+/// Allows a thread's code to run until it is dropped.
 struct Out<'b>(&'b Bridge);
 
 impl Drop for Out<'_> {

@@ -1,4 +1,4 @@
-//! What a database holds, page by page, so that it can be brought back.
+//! The contents of a database, page by page, so that they can be restored.
 
 use std::rc::Rc;
 
@@ -9,14 +9,14 @@ use crate::x86::mix;
 
 const PAGE_WORDS: usize = 512;
 
-/// Bit that the numbers of contents have, and no number of a transaction.
+/// A bit that is set in numbers of contents, and never in transactions' numbers.
 pub(crate) const IS_NUMBER: u64 = 1 << 63;
 
 /// A page of a database's heap.
 #[derive(Clone)]
 struct Page {
     words: [u64; PAGE_WORDS],
-    /// A hash of the words; 0 if all of them are.
+    /// A hash of the words; 0 if all words are 0.
     hash: u64,
 }
 
@@ -28,11 +28,11 @@ impl Page {
     }
 }
 
-/// All that a database holds at one time.
+/// The complete contents of a database at one time.
 #[derive(Clone)]
 pub(crate) struct Contents {
     pages: Vec<Rc<Page>>,
-    /// Of the pages' hashes, in any order.
+    /// The sum of the pages' hashes, which does not depend on their order.
     sum: u64,
 }
 
@@ -41,7 +41,7 @@ fn part(page: usize, hash: u64) -> u64 {
 }
 
 impl Contents {
-    /// A number that stands for the contents: equal ones have equal numbers.
+    /// Returns a number for the contents: equal contents have equal numbers.
     pub fn number(&self) -> u64 {
         self.sum | IS_NUMBER
     }
@@ -53,7 +53,7 @@ impl Contents {
     }
 }
 
-/// A database's memory, and what is in it.
+/// A database's memory, and its present contents.
 pub(crate) struct Heap {
     view: View<Native>,
     zero: Rc<Page>,
@@ -61,7 +61,7 @@ pub(crate) struct Heap {
 }
 
 impl Heap {
-    /// That of a pool. No transaction runs.
+    /// Reads the memory of a pool. No transaction may be running.
     pub fn new(view: View<Native>) -> Self {
         let zero = Rc::new(Page::new([0; PAGE_WORDS]));
         let present = Rc::new(Contents { pages: Vec::new(), sum: 0 });
@@ -70,12 +70,12 @@ impl Heap {
         heap
     }
 
-    /// What is in it.
+    /// Returns the present contents.
     pub fn present(&self) -> &Rc<Contents> {
         &self.present
     }
 
-    /// The number of the last transaction.
+    /// Returns the number of the last transaction.
     pub fn clock(&self) -> u64 {
         self.view.memory.load(strandline_core::layout::SharedLayout::CLOCK)
     }
@@ -90,7 +90,7 @@ impl Heap {
         Page::new(words)
     }
 
-    /// Anything may have been stored.
+    /// Compares all pages, because any of them may have changed.
     pub fn look_all_over(&mut self) {
         let (layout, memory) = (&self.view.layout, &self.view.memory);
         let end = layout.end_of(memory.load(layout.reached())).offset() - layout.data.offset();
@@ -106,7 +106,7 @@ impl Heap {
         self.present = Rc::new(contents);
     }
 
-    /// These lines were stored to; whether anything has changed.
+    /// Updates the lines that were stored to. Returns whether the contents have changed.
     pub fn stored(&mut self, lines: &[PersistentAddress]) -> bool {
         let data = self.view.layout.data.offset();
         let mut pages: Vec<usize> =
@@ -129,7 +129,7 @@ impl Heap {
         true
     }
 
-    /// Brings `contents` back. No transaction runs.
+    /// Restores `contents`. No transaction may be running.
     pub fn restore(&mut self, contents: &Rc<Contents>) {
         for at in 0..self.present.pages.len().max(contents.pages.len()) {
             let is = self.present.pages.get(at).unwrap_or(&self.zero);

@@ -26,34 +26,34 @@ use crate::x86::replay::Replay;
 use crate::x86::unnoticed::unnoticed;
 use bridge::Bridge;
 
-/// What closures of a check of [`store`] return: any error will do, a sentence (`Err("…".into())`) as well as a
-/// [`strandline::Error`] that `?` hands on.
+/// The result of the closures of a [`store`] check. Any error will do: a sentence (`Err("…".into())`) as well as a [`strandline::Error`] that `?`
+/// returns.
 pub type Checked<T = ()> = Result<T, Box<dyn Error>>;
 
-/// A [`Database`] that is checked, as one thread of the program has it: it is one (`&Db` becomes `&Database` where a function asks for
-/// that), and says which thread it is and what the world outside has been told.
+/// One thread's handle to a checked [`Database`]. It dereferences to the database, so that `&Db` can be passed as `&Database`; it also has the
+/// thread's number and acknowledges to the outside world.
 pub struct Db<'a> {
     bridge: &'a Bridge,
     thread: usize,
 }
 
 impl Db<'_> {
-    /// The number of this thread, from 0; 0 in set-up, recovery and invariant.
+    /// Returns the number of this thread, from 0. It is 0 in set-up, recovery and invariant.
     pub fn thread(&self) -> usize {
         self.thread
     }
 
-    /// The program says to the world outside that `number` is done, and must not be lost: see
-    /// [`Crashed::acknowledged`]. In set-up, recovery and invariant it does nothing.
+    /// Tells the outside world that `number` is done and must not be lost: see [`Crashed::acknowledged`]. Does nothing in set-up, recovery and
+    /// invariant.
     ///
     /// # Panics
-    /// It is called in a transaction's closure, which has not committed yet: that ends the run, and is a finding.
+    /// Panics if called in a transaction's closure, because the transaction has not committed yet. That ends the run, and is a finding.
     #[track_caller]
     pub fn acknowledge(&self, number: u64) {
         self.bridge.acknowledge(number, Location::caller());
     }
 
-    /// A loop that waits for another thread calls it each time round: the others run.
+    /// Lets other threads run. A loop that waits for another thread must call it in each iteration.
     pub fn pause(&self) {
         self.bridge.pause();
     }
@@ -73,17 +73,16 @@ impl fmt::Debug for Db<'_> {
     }
 }
 
-/// The target of [`store`]: a [`Database`], of which each thread has a [`Db`].
+/// The target of [`store`]: a [`Database`]. Each thread accesses it through a [`Db`].
 ///
-/// Power fails before and behind each of its transactions, and while nobody has waited for one that is durable
-/// [later](Database::later). That a transaction is there as a whole or not at all, and that those of several threads are as if they ran one after
-/// the other, is what Strandline promises: it is not explored here, but by `strandline-lab check`.
+/// Power fails before and after each transaction, and before the wait for a transaction that is durable [later](Database::later). The check relies on
+/// Strandline's promise that a transaction is atomic and that concurrent transactions are serialisable; `strandline-lab check` verifies that promise.
 ///
 /// ```
 /// use strandline::{Database, Result};
 /// use strandline_check::{FindingKind, store};
 ///
-/// // Two transactions, where one is needed.
+/// // This needs one transaction, but uses two.
 /// fn transfer(db: &Database, amount: u64) -> Result<()> {
 ///     let accounts = db.table::<String, u64>("accounts")?;
 ///     db.write(|tx| {
@@ -117,14 +116,14 @@ impl fmt::Debug for Db<'_> {
 #[derive(Debug)]
 pub enum OnDatabase {}
 
-/// Options that only code over databases has.
+/// Options that exist only for code over databases.
 #[derive(Default)]
 pub struct DatabaseOptions {
     has_model: bool,
 }
 
-/// Checks `program`, which each thread runs ([`Db::thread`] tells which one it is), on a database that is empty at the beginning. One thread, unless
-/// [`Check::threads`] says more; at most two preemptions.
+/// Checks `program` on an initially empty database. Each thread runs `program`, and [`Db::thread`] returns its number. The defaults are one thread
+/// ([`Check::threads`]) and two preemptions.
 ///
 /// ```
 /// use strandline_check::store;
@@ -221,9 +220,9 @@ impl Target for OnDatabase {
 }
 
 impl<'a> Check<'a, OnDatabase> {
-    /// What one thread's operations do, said once more and more simply. The program acknowledges its operations as 0, 1, 2 and so on. `initial` is
-    /// what there is before the first, `operation` changes that as the operation of this number does, and `contents` reads it from the database.
-    /// After each power failure that must be what it is after all operations that were acknowledged, and perhaps some more.
+    /// Checks one thread's operations against a simpler model. The program acknowledges its operations as 0, 1, 2 and so on. `initial` is the model
+    /// before the first operation, `operation` applies the operation with this number to the model, and `contents` reads the model's value from the
+    /// database. After each power failure that value must be the model after all acknowledged operations, and possibly some more.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -284,7 +283,7 @@ impl<'a> Check<'a, OnDatabase> {
         })
     }
 
-    /// A database after the set-up.
+    /// Returns a database after the set-up.
     #[track_caller]
     fn bridge(&self) -> Rc<Bridge> {
         assert!(
@@ -308,7 +307,7 @@ impl<'a> Check<'a, OnDatabase> {
         bridge
     }
 
-    /// What was found, as it is told.
+    /// Builds the finding for a report.
     fn finding(&self, own: &Own<'_>, bridge: &Bridge, explored: &mut Explored) -> Option<Finding> {
         let mut broken = explored.broken.take()?;
         let counts = explored.counts;
@@ -317,7 +316,7 @@ impl<'a> Check<'a, OnDatabase> {
             broken = earlier;
         }
         let kind = self.kind(own, &broken);
-        // Checking the kind may have run the program in other ways.
+        // The diagnosis may have run the program in other ways.
         let run = own.run(Interleaving::guided(&broken.schedule, explored.delays));
         let story = tell::story(own, bridge, &run, &broken);
         explored.counts = counts;
@@ -353,7 +352,7 @@ impl<'a> Check<'a, OnDatabase> {
     }
 }
 
-/// The same violation at the moment when what has survived was all that had been committed: nothing need be lost for it.
+/// Returns the same violation at the moment when exactly the survivors had committed, so that the violation needs no losses.
 fn earlier(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<Box<Broken>> {
     let [(lost, _)] = &broken.crashes[..] else { return None };
     let first = lost.iter().map(|lost| lost.word / 8).min()?;

@@ -1,4 +1,4 @@
-//! A finding told in transactions and rows.
+//! Presents a finding in terms of transactions and rows.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,15 +15,15 @@ use crate::x86::explorer::{Broken, Judge};
 use crate::x86::own::{Own, OwnJudge, Run};
 use crate::x86::trace::Trace;
 
-/// Lines of each part that are told.
+/// How many lines of each part are printed, at most.
 const LONGEST: usize = 60;
 
-/// Changed rows of one transaction that are told.
+/// How many changed rows of one transaction are printed, at most.
 const MOST_ROWS: usize = 8;
 
 /// What a thread does.
 enum What {
-    /// The transaction of this number.
+    /// Commits the transaction of this number.
     Commits(usize),
     Acknowledges(u64, Site),
 }
@@ -38,17 +38,17 @@ pub(super) struct Story {
     pub tables: Vec<String>,
 }
 
-/// When transaction number `number` committed.
+/// Returns when transaction number `number` committed.
 pub(super) fn committed_at(trace: &Trace, number: usize) -> Option<u32> {
     trace.line(number as u32)?.stores.first().map(|store| store.time)
 }
 
-/// Tells `broken`, which was found in `run`, the last run of `bridge`.
+/// Presents `broken`, which was found in `run`, the last run of `bridge`.
 pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Story {
     let commits = bridge.commits();
     let (held, recoveries) = refused(own, bridge, run, broken).unzip();
     let recoveries = recoveries.unwrap_or_default();
-    // Of an earlier power failure than the last one it is also known what survived.
+    // For the first of several power failures, what survived is known, too.
     let lost = broken.crashes.first().and_then(|(decisions, _)| {
         decisions.iter().filter(|one| one.value & IS_NUMBER == 0).map(|one| one.word / 8).min()
     });
@@ -85,13 +85,13 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     story
 }
 
-/// The contents that `broken` refuses, after its power failures and recoveries, and what these recoveries did.
+/// Returns the contents that `broken` refuses, after its power failures and recoveries, and what these recoveries did.
 fn refused(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<(u64, Vec<Recovery>)> {
     let judge = OwnJudge(own);
     bridge.recoveries.borrow_mut().clear();
     let memory = after_crashes(&judge, (&run.trace, broken.time), &broken.crashes, |_| ())?;
     let world: Rc<dyn World> = memory;
-    // That recovery fails may be what is wrong.
+    // The failure of recovery may be the fault itself.
     let _ = judge.recover(&world);
     let held = match broken.recovery_stopped {
         true => bridge.holds(),
@@ -100,7 +100,7 @@ fn refused(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option
     Some((held, std::mem::take(&mut *bridge.recoveries.borrow_mut())))
 }
 
-/// What the threads did up to `time`: when, which thread, and what.
+/// Returns what the threads did up to `time`: when, which thread, and what.
 fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, What)> {
     let made = commits.iter().enumerate().filter_map(|(at, commit)| {
         let when = committed_at(trace, at + 1).filter(|&when| when <= time)?;
@@ -118,7 +118,7 @@ fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, 
     lines
 }
 
-/// The transaction that is lost first, or else the last one; and the last thing that was done before power failed.
+/// Returns the places of the first lost transaction, or else the last one, and of the last thing done before power failed.
 fn places(lines: &[(u32, usize, What)], commits: &[Commit], survived: usize) -> Places {
     let transactions = lines.iter().filter_map(|(_, _, what)| match what {
         What::Commits(number) => Some(*number),
@@ -133,7 +133,7 @@ fn places(lines: &[(u32, usize, What)], commits: &[Commit], survived: usize) -> 
     Places { store: lost.or(last).map(at), flush: None, crash }
 }
 
-/// The rows of the database that `held` stands for.
+/// Returns the rows of the database whose contents have the number `held`.
 fn tables(bridge: &Bridge, held: u64) -> Vec<String> {
     let mut told: Vec<String> =
         rows(bridge, held).into_iter().flat_map(|(name, table)| table.tell(&name)).collect();
@@ -148,7 +148,7 @@ fn tables(bridge: &Bridge, held: u64) -> Vec<String> {
 fn recovery(bridge: &Bridge, recoveries: &[Recovery]) -> Vec<String> {
     let mut lines = Vec::new();
     for (at, recovery) in recoveries.iter().enumerate() {
-        // Where the next one begins, if power fails in this one.
+        // If power fails in this recovery, the next one begins from what survived.
         let done = match recoveries.get(at + 1) {
             None => recovery.commits.len(),
             Some(next) => {
@@ -166,7 +166,7 @@ fn recovery(bridge: &Bridge, recoveries: &[Recovery]) -> Vec<String> {
     lines
 }
 
-/// A transaction in a line.
+/// Describes a transaction in one line.
 fn tell(bridge: &Bridge, number: usize, commit: &Commit) -> String {
     let (before, after) = (rows(bridge, commit.from), rows(bridge, commit.to));
     let mut changes = Vec::new();
@@ -193,15 +193,15 @@ fn tell(bridge: &Bridge, number: usize, commit: &Commit) -> String {
 
 /// The rows of a table.
 enum Rows {
-    /// By their keys.
+    /// Rows by key.
     Table(BTreeMap<String, String>),
-    /// In their order: those of a multimap, and a queue's items.
+    /// Rows in their order, of a multimap or a queue.
     Others(Vec<String>),
-    /// They cannot be read without the program.
+    /// Rows that cannot be read without the program.
     Unknown(String),
 }
 
-/// All tables in the contents of this number.
+/// Returns all tables in the contents of this number.
 fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
     bridge.restore(number);
     let database: &Database = &bridge.database;
@@ -229,7 +229,7 @@ fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
 }
 
 impl Rows {
-    /// All of them.
+    /// Describes all rows.
     fn tell(&self, name: &str) -> Vec<String> {
         match self {
             Self::Table(rows) => rows.iter().map(|(key, value)| format!("{name}[{key}] = {value}")).collect(),
@@ -239,7 +239,7 @@ impl Rows {
         }
     }
 
-    /// What has changed since there was `before`.
+    /// Describes what has changed since `before`.
     fn changes(&self, name: &str, before: &Self) -> Vec<String> {
         match (self, before) {
             (Self::Table(rows), Self::Table(before)) => {
@@ -260,7 +260,7 @@ impl Rows {
     }
 }
 
-/// A value as Rust would print it.
+/// Formats a value as Rust would print it.
 fn show(value: &Dynamic) -> String {
     let all = |values: &[Dynamic]| values.iter().map(show).collect::<Vec<_>>().join(", ");
     match value {

@@ -1,10 +1,9 @@
-//! Which states of which crash points are tried, and when: every point is visited before any is explored deeply.
+//! Decides which states of which crash points are tried, and when: every point is visited before any is explored deeply.
 //!
-//! At a visit a point is searched to its end if that takes few states. Otherwise its extremes are tried: everything
-//! survives, or nothing does. What is left over waits until all points have been visited, and is then gone over in rounds,
-//! each of which gives every point several times as many states as the one before: first each line lost alone and each
-//! line surviving alone, then pairs of lines, those next to each other in time first, then lines at random; and the
-//! depth-first search goes on from where it stopped, which alone can come to the end of a point.
+//! A visit searches a point completely if that takes few states. Otherwise it tries the extremes: everything survives, or nothing does. The remaining
+//! states wait until all points have been visited, and are then explored in rounds. Each round gives every point several times as many states as the
+//! one before. It first tries each line lost alone and each line surviving alone, then pairs of lines, beginning with those adjacent in time, then
+//! random sets of lines. The depth-first search then continues where it stopped; only the search can complete a point.
 
 use std::borrow::Borrow;
 use std::time::Instant;
@@ -14,42 +13,42 @@ use fastrand::Rng;
 use super::crash::Decision;
 use super::explorer::{Broken, Depth, Explorer, Judge};
 
-/// Points with fewer states than that are searched at once.
+/// Points with fewer states than this are searched immediately.
 const FEW: u64 = 16;
 
-/// Each round gives so many times as many states as the one before.
+/// How many times as many states each round has as the one before.
 const GROWTH: u64 = 8;
 
-/// Sets of lines and random states that are tried at one point, at most, besides the search.
+/// How many sets of lines and random states are tried at one point, at most, besides the search.
 const MOST_TRIALS: u64 = 4096;
-/// A point that the search can finish has at most one trial for so many of its states: the search judges those states again.
+/// A point that the search can complete gets at most one trial for this many of its states, because the search judges these states again.
 const STATES_OF_A_TRIAL: u64 = 64;
 
-/// What is left over of the points that were visited; `K` tells their runs apart.
+/// The remaining states of the visited points; `K` identifies their runs.
 pub(crate) struct Agenda<K> {
     left: Vec<Left<K>>,
 }
 
-/// A point of which states are left.
+/// A point with remaining states.
 struct Left<K> {
     run: K,
     time: u32,
-    /// States that it may have; `u64::MAX`: that many or more.
+    /// How many states the point may have; `u64::MAX` means that many or more.
     possible: u64,
-    /// Where its search goes on; `None`: at the beginning.
+    /// Where the point's search continues; `None`: at the beginning.
     search: Option<Vec<Decision>>,
     /// The number of the next trial.
     trial: u64,
-    /// Trials that were judged, all of which a search that comes to its end judges too.
+    /// How many trials were judged. A complete search judges all of them again.
     tried: u64,
-    /// States that the search has judged, but for those after a crash in recovery: a search that begins anew judges them again.
+    /// How many states the search has judged, without those after a crash in recovery, which a search that restarts judges again.
     searched: u64,
-    /// States judged.
+    /// How many states were judged.
     judged: u64,
 }
 
 impl<K: Clone + PartialEq> Agenda<K> {
-    /// Of no points.
+    /// Creates an agenda without points.
     pub fn new() -> Self {
         Self { left: Vec::new() }
     }
@@ -90,7 +89,7 @@ impl<K: Clone + PartialEq> Agenda<K> {
         Ok(())
     }
 
-    /// Goes on with what is left over, in rounds, until nothing is or the bounds are reached. `live` runs a run again.
+    /// Explores the remaining states in rounds until none is left or the bounds are reached. `live` repeats a run.
     ///
     /// # Errors
     /// Returns a violation, and the run in which it was found.
@@ -133,7 +132,7 @@ impl<K: Clone + PartialEq> Agenda<K> {
 }
 
 impl<K> Left<K> {
-    /// Goes on with the search for about so many states; whether it has come to its end.
+    /// Continues the search for about this many states. Returns whether it is complete.
     fn go_on<J: Judge>(
         &mut self,
         explorer: &mut Explorer<J>,
@@ -167,7 +166,7 @@ impl<K> Left<K> {
         }
     }
 
-    /// Tries so many sets of lines, if there are as many left.
+    /// Tries this many sets of lines, or as many as are left.
     fn try_some<J: Judge>(
         &mut self,
         explorer: &mut Explorer<J>,
@@ -193,10 +192,10 @@ impl<K> Left<K> {
     }
 }
 
-/// The lines of trial number `number`, and whether they survive or are lost; `None`: chance decides.
+/// Returns the lines of trial number `number`, and whether they survive or are lost; `None`: chance decides.
 fn subset(lines: &[u32], number: u64) -> Option<(Vec<u32>, bool)> {
     let survive = number % 2 == 1;
-    // Nothing is lost, and nothing survives.
+    // The first two trials lose nothing and everything.
     let Some(mut number) = (number / 2).checked_sub(1).map(|number| number as usize) else {
         return Some((Vec::new(), survive));
     };
@@ -214,7 +213,7 @@ fn subset(lines: &[u32], number: u64) -> Option<(Vec<u32>, bool)> {
 }
 
 impl<J: Judge> Explorer<J> {
-    /// Whether time is up, the exploration was stopped, or all states are judged that it may judge.
+    /// Returns whether time is up, the exploration was stopped, or the maximum of states was judged.
     pub(crate) fn is_over(&self, depth: Depth) -> bool {
         self.counts.states >= self.most || self.session.is_stopped() || Instant::now() > depth.until
     }

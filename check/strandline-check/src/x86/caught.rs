@@ -1,4 +1,4 @@
-//! Panics of programs that are checked: caught, and told by the report, not on the way.
+//! Catches panics of checked programs, so that the report contains them and nothing is printed in between.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -6,25 +6,25 @@ use std::sync::Once;
 
 use super::panic_text;
 
-/// What ended a run before its end.
+/// The reason why a run stopped early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// The program panics: what it says, and where.
+    /// The program panicked: the message, and the place.
     Panic(String),
-    /// It accesses what is outside its memory.
+    /// The program accessed an address outside its memory.
     Outside(String),
-    /// All threads that are left wait, or one runs for ever.
+    /// All remaining threads wait, or a thread runs forever.
     Deadlock(String),
 }
 
 impl Stopped {
-    /// What it says.
+    /// Returns the reason as text.
     pub fn text(&self) -> &str {
         let (Self::Panic(text) | Self::Outside(text) | Self::Deadlock(text)) = self;
         text
     }
 
-    /// Ends the run for this reason.
+    /// Stops the run for this reason.
     pub fn raise(self) -> ! {
         std::panic::panic_any(self)
     }
@@ -35,10 +35,10 @@ thread_local! {
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `body`; a panic in it prints nothing.
+/// Runs `body`. A panic in it prints nothing.
 ///
 /// # Errors
-/// It panicked.
+/// Returns the reason if `body` panicked.
 pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, Stopped> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,4 +1,4 @@
-//! Why a history goes wrong that no flush repairs: found by trying histories that differ from it in one thing.
+//! Finds why a history goes wrong that no flush repairs, by trying histories that differ from it in one aspect.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -12,16 +12,16 @@ use super::explorer::{Broken, Judge, Lived};
 use super::site::{self, Site};
 use super::trace::Trace;
 
-/// Verdicts that one question may take.
+/// How many verdicts one question may take.
 const TRIALS: u32 = 256;
-/// Stores and acknowledgements among which an order is looked for.
+/// How many stores and acknowledgements may be reordered in the search for a right order, at most.
 const MOST_STEPS: usize = 40;
-/// Moments before and after the crash that are tried.
+/// How many moments before and after the crash are tried, at most.
 const MOST_MOMENTS: usize = 64;
-/// Words that are set back one by one.
+/// How many words are reset one by one, at most.
 const MOST_WORDS: usize = 8;
 
-/// What a recovery did, up to the power failure in it or to its end.
+/// The operations of a recovery, up to the power failure in it or to its end.
 pub(crate) struct Recovery {
     /// The pool before it.
     pub image: Vec<u64>,
@@ -42,7 +42,7 @@ pub(crate) enum What {
     Fence,
 }
 
-/// Passes the operations of a recovery on to its memory, and keeps them.
+/// Passes the operations of a recovery on to its memory, and records them.
 struct Watched {
     memory: Rc<CrashMemory>,
     done: RefCell<Vec<(Operation, Option<Site>)>>,
@@ -96,7 +96,7 @@ impl World for Watched {
 }
 
 impl Recovery {
-    /// What was done on `image` by the time that power failed: after so many stores and fences.
+    /// Creates the record of what recovery had done on `image` when power failed: the first `operations` of `kept`.
     fn new(image: Vec<u64>, kept: &[(Operation, Option<Site>)], operations: usize) -> Self {
         let mut now = image.clone();
         let (mut done, mut counted) = (Vec::new(), 0);
@@ -118,7 +118,7 @@ impl Recovery {
         Self { image, done }
     }
 
-    /// Its stores that changed something: word, value before, value after, and where.
+    /// Returns the stores that changed something: word, value before, value after, and place.
     fn changes(&self) -> impl Iterator<Item = (u32, u64, u64, Option<Site>)> {
         self.done.iter().filter_map(|done| match done.what {
             What::Store { word, before, after } if before != after => Some((word, before, after, done.site)),
@@ -126,7 +126,7 @@ impl Recovery {
         })
     }
 
-    /// By how much each word changed first, and where.
+    /// Returns by how much each word changed first, and where.
     fn first_differences(&self) -> Vec<(u32, u64, Option<Site>)> {
         let mut found: Vec<(u32, u64, Option<Site>)> = Vec::new();
         for (word, before, after, site) in self.changes() {
@@ -137,24 +137,24 @@ impl Recovery {
         found
     }
 
-    /// The last operation whose place is known.
+    /// Returns the last operation whose place is known.
     pub fn last_site(&self) -> Option<Site> {
         self.done.iter().rev().find_map(|done| done.site)
     }
 }
 
-/// The pool as it is on `memory` if `decisions` say what survived; ends the run.
+/// Returns the pool as it is on `memory` if `decisions` determine what survived. Ends the run.
 fn settled(memory: &CrashMemory, decisions: &[Decision]) -> Vec<u64> {
     memory.given(decisions.to_vec());
-    // What is lost is decided before what survives, since a line's newest word settles the others.
+    // Losses are decided before survivals, since a line's newest word settles the others.
     for decision in decisions {
         memory.load_word(decision.word);
     }
     memory.all_words()
 }
 
-/// The memory that the last of the power failures `crashes` leaves, the first of which comes at `time` of `trace`: recovery has yet to run
-/// on it. `each` is shown the recoveries in which power failed. `None`, if the program does not come to them.
+/// Returns the memory that the last of the power failures `crashes` leaves, before recovery runs on it. The first failure comes at `time` of `trace`.
+/// `each` receives the recoveries in which power failed. Returns `None` if the program does not reach these failures.
 pub(crate) fn after_crashes<J: Judge>(
     judge: &J,
     (trace, time): (&Trace, u32),
@@ -188,16 +188,16 @@ enum Act {
     Acknowledge(u64),
 }
 
-/// What is wrong with a history in which every store is durable at once.
+/// What is wrong with a history even if every store is durable immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strict {
-    /// Another order of its stores is right.
+    /// The stores are right in another order.
     Order,
-    /// No order is.
+    /// The stores are right in no order.
     Atomicity,
-    /// It ends between the parts of one store.
+    /// The history ends between the parts of one store.
     Torn,
-    /// It is wrong when the program begins, or when it has ended.
+    /// The memory is wrong before the program begins, or after its end.
     Result,
 }
 
@@ -208,21 +208,21 @@ pub(crate) struct Redone {
     pub again: Option<Site>,
 }
 
-/// A violation whose cause is looked for.
+/// A violation whose cause is to be found.
 pub(crate) struct Case<'a, J: Judge> {
     judge: RefCell<J>,
     life: &'a J::Life,
     pub broken: &'a Broken,
-    /// For histories that are tried.
+    /// The memory for histories that are tried.
     memory: Rc<CrashMemory>,
     trials: Cell<u32>,
-    /// The recoveries, with the last one; empty, if they cannot be repeated.
+    /// All recoveries, including the last one; empty if they cannot be repeated.
     pub recoveries: Vec<Recovery>,
     acts: Vec<(u32, Act)>,
 }
 
 impl<'a, J: Judge> Case<'a, J> {
-    /// The violation `broken` of `life`.
+    /// Creates the case of the violation `broken` of `life`.
     pub fn new(judge: J, life: &'a J::Life, broken: &'a Broken) -> Self {
         let mut case = Self {
             memory: Rc::new(judge.memory()),
@@ -250,20 +250,20 @@ impl<'a, J: Judge> Case<'a, J> {
         self.begin(&image);
         let watched = Rc::new(Watched { memory: self.memory.clone(), done: RefCell::default() });
         let world: Rc<dyn World> = watched.clone();
-        // That recovery fails may be what is wrong.
+        // The failure of recovery may be the fault itself.
         let _ = judge.recover(&world);
         recoveries.push(Recovery::new(image, &watched.done.borrow(), usize::MAX));
         Some(recoveries)
     }
 
-    /// The memory for trials holds `image`, durably.
+    /// Makes the memory for trials hold `image`, durably.
     fn begin(&self, image: &[u64]) {
         let judge = self.judge.borrow();
         self.memory.crash(&Trace::new(image.to_vec()), 0, judge.setting(), judge.omitted(), true);
         self.memory.given(Vec::new());
     }
 
-    /// Whether recovery repairs `image`, if `expected` is right.
+    /// Returns whether recovery repairs `image`, if `expected` is right.
     fn accepts(&self, image: &[u64], expected: &J::Expected) -> bool {
         self.trials.set(self.trials.get() + 1);
         self.begin(image);
@@ -277,7 +277,7 @@ impl<'a, J: Judge> Case<'a, J> {
         self.trials.get() < TRIALS
     }
 
-    /// Words of which recovery changes the value by as much as it had been changed before, each with what it was before that.
+    /// Returns the words whose value recovery changes by as much as it had been changed before, each with the value before the first change.
     fn repeated(&self) -> Vec<(u32, u64, Option<Site>)> {
         let Some((last, earlier)) = self.recoveries.split_last() else { return Vec::new() };
         let mut found = Vec::new();
@@ -305,7 +305,7 @@ impl<'a, J: Judge> Case<'a, J> {
         found
     }
 
-    /// Whether recovery applies a relative change that had been applied before: it repairs the pool if that change is taken back.
+    /// Returns whether recovery applies a relative change a second time: it does if undoing the first change lets recovery repair the pool.
     pub fn redone(&self) -> Option<Redone> {
         self.trials.set(0);
         let repeated = self.repeated();
@@ -321,7 +321,7 @@ impl<'a, J: Judge> Case<'a, J> {
         found.map(|(_, _, again)| Redone { again })
     }
 
-    /// The store of an earlier recovery that the last power failure has lost, and must have for the violation.
+    /// Returns the store of an earlier recovery whose loss in the last power failure the violation depends on.
     pub fn lost_in_recovery(&self) -> Option<(usize, usize)> {
         let (lost, _) = self.broken.crashes.last()?;
         let (_, earlier) = self.recoveries.split_last()?;
@@ -336,7 +336,7 @@ impl<'a, J: Judge> Case<'a, J> {
         })
     }
 
-    /// The store of the recovery of this number after which power must not fail though every store is durable at once.
+    /// Returns the store of recovery number `number` after which power must not fail even if every store is durable immediately.
     pub fn strictly_wrong_in_recovery(&self, number: usize) -> Option<Option<Site>> {
         self.trials.set(0);
         let expected = self.judge.borrow().expected_of(self.life, self.trace(), self.broken.time);
@@ -354,7 +354,7 @@ impl<'a, J: Judge> Case<'a, J> {
         None
     }
 
-    /// The pool with all that was stored by the act of this number, and what was acknowledged by then; before the first act without one.
+    /// Returns the pool with all stores up to act number `last`, and the acknowledgements up to then. `None` is the time before the first act.
     fn strictly(&self, last: Option<usize>) -> (Vec<u64>, Vec<u64>) {
         let mut image = self.trace().initial.clone();
         let mut acknowledged = Vec::new();
@@ -378,8 +378,8 @@ impl<'a, J: Judge> Case<'a, J> {
         self.accepts(&image, &self.expected(&acknowledged))
     }
 
-    /// What is wrong if every store is durable at once and power fails at these times; `None`, if nothing is. With it, the store after which
-    /// that is so.
+    /// Returns what is wrong even if every store is durable immediately and power fails at these times; `None` if nothing is. Also returns the store
+    /// after which it is wrong.
     pub fn strict(&self, times: RangeInclusive<u32>) -> Option<(Strict, Option<super::Source>)> {
         self.trials.set(0);
         let upto = |time| self.acts.partition_point(|(when, _)| *when <= time).checked_sub(1);
@@ -427,7 +427,7 @@ impl<'a, J: Judge> Case<'a, J> {
         }
     }
 
-    /// Whether the `steps` after `begin` have an order in which each of them leaves what recovery repairs; `None`, if that is not known.
+    /// Returns whether the `steps` after `begin` have an order in which recovery repairs the state after each step; `None` if that is unknown.
     fn has_right_order(&self, begin: Option<usize>, steps: &[Act]) -> Option<bool> {
         if steps.len() > MOST_STEPS {
             return None;
@@ -442,7 +442,7 @@ impl<'a, J: Judge> Case<'a, J> {
         let (mut waiting, mut visited) = (vec![0u64], HashSet::from([0u64]));
         while let Some(done) = waiting.pop() {
             let is_done = |step: usize| done >> step & 1 == 1;
-            // The first step is taken from the stack first.
+            // The loop pushes the first step last, so that it is popped first.
             for step in (0..steps.len()).rev().filter(|&step| !is_done(step)) {
                 let mut earlier = (0..step).filter(|&earlier| !is_done(earlier));
                 let overtakes = earlier
@@ -477,7 +477,7 @@ fn apply(act: Act, image: &mut [u64], acknowledged: &mut Vec<u64>) {
     }
 }
 
-/// The stores that change something and the acknowledgements of `trace`, in the order of time.
+/// Returns the acknowledgements of `trace`, and its stores that change something, in the order of time.
 fn acts(trace: &Trace) -> Vec<(u32, Act)> {
     let mut acts = Vec::new();
     for line in &trace.lines {

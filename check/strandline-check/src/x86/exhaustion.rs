@@ -10,24 +10,23 @@ use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived};
 /// How far an exhaustive exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Preemptions in a schedule, at most.
+    /// The most preemptions in a schedule.
     pub preemptions: u32,
-    /// Transactions of each thread.
+    /// The number of transactions of each thread.
     pub transactions: u32,
-    /// States judged at one crash point, at most.
+    /// The most states judged at one crash point.
     pub states: u64,
-    /// Power failures in recovery, one in the recovery after the other, at most.
+    /// The most power failures during recovery; each further failure happens in the recovery from the one before.
     pub recovery_crashes: usize,
-    /// Whether a schedule that comes to a known state is cut off there; otherwise every schedule is run to its
-    /// end, which checks the reduction.
+    /// Whether a schedule is cut off at a known state. If not, every schedule runs to its end, which checks this reduction.
     pub reduced: bool,
-    /// Stop after this time.
+    /// The time after which exploring stops.
     pub limit: Duration,
 }
 
-/// Explores all schedules of `threads` threads within `bounds` until the given instant, again and again until no further lines turn out
-/// to be shared, and returns the first violation. `lives` runs the threads with these choices ([`Policy::Guided`](super::Policy::Guided)),
-/// telling states apart under this list of shared lines; `shared` is that list, which grows.
+/// Explores all schedules of `threads` threads within `bounds` until the given instant, and repeats that until no further lines turn out to be
+/// shared. Returns the first violation. `lives` runs the threads with these choices ([`Policy::Guided`](super::Policy::Guided)); it distinguishes
+/// states under the list of shared lines, `shared`, which grows.
 pub fn exhaust<J: Judge>(
     explorer: &mut Explorer<J>,
     threads: usize,
@@ -54,7 +53,7 @@ pub fn exhaust<J: Judge>(
         let (found, states) = (std::mem::take(&mut exhaustion.found_shared), exhaustion.visited.len() as u64);
         let broken = match explored {
             Err(broken) => Some(broken),
-            // What is left over is left to the exploration that knows all lines that are shared.
+            // The exploration that knows all shared lines will explore the remaining states.
             Ok(is_whole) if is_whole && !found.is_empty() => None,
             Ok(_) => exhaustion.finish(progress).err(),
         };
@@ -77,13 +76,13 @@ struct Exhaustion<'a, J: Judge, L> {
     depth: Depth,
     shared: &'a BTreeSet<u32>,
     found_shared: BTreeSet<u32>,
-    /// For each state, and who goes on in it, the most preemptions that were left there.
+    /// For each state and the thread that continues in it, the most preemptions that were left there.
     visited: HashMap<(u64, usize), u32>,
-    /// Crash points of which states are left, by their schedules.
+    /// The crash points with remaining states, by their schedules.
     agenda: Agenda<Vec<(u32, usize)>>,
 }
 
-/// A schedule to be run: its choices, and when the last of them was made.
+/// A schedule to run: its choices, and the time of the last of them.
 struct Schedule {
     choices: Vec<(u32, usize)>,
     from: u32,
@@ -92,7 +91,7 @@ struct Schedule {
 impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<Broken>>>
     Exhaustion<'_, J, L>
 {
-    /// Whether `thread` has not yet gone on in `state` with `left` preemptions or more.
+    /// Returns whether `thread` has not continued in `state` yet with at least `left` remaining preemptions.
     fn is_new(&mut self, state: u64, thread: usize, left: u32) -> bool {
         if !self.bounds.reduced {
             return true;
@@ -110,8 +109,8 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
         }
     }
 
-    /// Explores all schedules, those with fewer preemptions first, so that a state is first come to with as many
-    /// left as possible; `false`: time is up.
+    /// Explores all schedules, those with fewer preemptions first, so that a state is first reached with as many remaining preemptions as possible.
+    /// Returns `false` if time is up.
     fn explore(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<bool, Box<Broken>> {
         let begin = (0..self.threads).map(|first| Schedule { choices: vec![(0, first)], from: 0 });
         let mut waiting: Vec<Vec<Schedule>> = vec![begin.collect()];
@@ -133,8 +132,7 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
         Ok(true)
     }
 
-    /// Runs a schedule to its end or to a state that was there before, judges the crashes of what is new, and
-    /// notes the schedules that branch off.
+    /// Runs a schedule to its end or to a known state, judges the crashes of the new part, and notes the schedules that branch off.
     fn run(
         &mut self,
         schedule: &Schedule,
@@ -163,8 +161,8 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
                 }
             }
         }
-        // What came before the last choice belongs to the schedule from which this one branches off, and what
-        // comes after a known state to the schedule that was there first.
+        // The part before the last choice belongs to the schedule from which this one branches off, and the part after a known state to the schedule
+        // that reached the state first.
         let from = schedule.from.max(life.began());
         for &point in life.trace().points.iter().filter(|&&point| (from..=until).contains(&point)) {
             self.agenda.visit(self.explorer, (&schedule.choices, &life), point, self.depth)?;
@@ -172,7 +170,7 @@ impl<J: Judge, L: FnMut(&[(u32, usize)], &BTreeSet<u32>) -> Result<J::Life, Box<
         Ok(())
     }
 
-    /// Goes on with the crash points of which states are left, in rounds.
+    /// Explores the crash points with remaining states in rounds.
     fn finish(&mut self, progress: &mut impl FnMut(&Counts)) -> Result<(), Box<Broken>> {
         let (lives, shared) = (&mut self.lives, self.shared);
         let live = |choices: &Vec<(u32, usize)>| lives(choices, shared).ok();

@@ -1,8 +1,8 @@
-//! Explores the crashes of runs: a [`Judge`] recovers from each and judges the result; an [`Explorer`] chooses crashes, counts them and
-//! makes the violation that it finds small enough to be understood.
+//! Explores the crashes of runs. A [`Judge`] recovers from each crash and judges the result. An [`Explorer`] chooses and counts crashes, and reduces
+//! the violation that it finds to an understandable size.
 //!
-//! [`Explorer::some_states`] samples the crashes of one run, [`exhaust`] explores all schedules of some threads and all their crashes. The
-//! runs come from an [`X86World`](super::X86World).
+//! [`Explorer::some_states`] samples the crashes of one run, [`exhaust`] explores all schedules of some threads and all their crashes. The runs come
+//! from an [`X86World`](super::X86World).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -22,63 +22,63 @@ use super::trace::Trace;
 pub use crate::counts::Counts;
 use crate::{Session, Setting};
 
-/// A run that crashes are explored of.
+/// A run whose crashes are explored.
 pub trait Lived {
-    /// What it left behind.
+    /// Returns the trace of the run.
     fn trace(&self) -> &Trace;
-    /// When the threads began.
+    /// Returns when the threads began.
     fn began(&self) -> u32;
-    /// Choice points of a guided run.
+    /// Returns the choice points of a guided run.
     fn choices(&self) -> &[ChoicePoint];
-    /// Lines that turned out to be shared between threads.
+    /// Returns the lines that turned out to be shared between threads.
     fn found_shared(&self) -> &BTreeSet<u32>;
 }
 
-/// Recovers after a crash, and judges the result: a scheme with its oracle, or a program.
+/// Recovers after a crash and judges the result. Implemented by a scheme with its oracle, and by checked programs.
 pub trait Judge {
-    /// Its runs.
+    /// The runs that it judges.
     type Life: Lived;
-    /// What is right after a crash at one point.
+    /// The expected states after a crash at one point.
     type Expected;
 
-    /// Memory for crashes of its runs.
+    /// Creates memory for crashes of its runs.
     fn memory(&self) -> CrashMemory;
 
-    /// What of a line may survive.
+    /// Returns which parts of a line may survive.
     fn setting(&self) -> Setting;
 
-    /// The step that its recovery leaves out.
+    /// Returns the step that its recovery leaves out.
     fn omitted(&self) -> Option<Step> {
         None
     }
 
-    /// How much is sampled at one crash.
+    /// Returns how much to sample at one crash.
     fn tries(&self) -> &'static Tries;
 
-    /// The crashes of another run follow.
+    /// Notes that the crashes of another run follow.
     fn begin_run(&mut self) {}
 
-    /// What is right after a crash of `life` at `time`.
+    /// Returns the expected states after a crash of `life` at `time`.
     fn expected(&mut self, life: &Self::Life, time: u32) -> Rc<Self::Expected> {
         Rc::new(self.expected_of(life, life.trace(), time))
     }
 
-    /// What is right after a crash at `time` of `trace`, a changed history of `life`.
+    /// Returns the expected states after a crash at `time` of `trace`, a changed history of `life`.
     fn expected_of(&self, life: &Self::Life, trace: &Trace, time: u32) -> Self::Expected;
 
-    /// A number for what is expected.
+    /// Returns a fingerprint of the expected states.
     fn fingerprint(expected: &Self::Expected) -> u64;
 
     /// Runs recovery on `world`.
     ///
     /// # Errors
-    /// Recovery fails, or panics.
+    /// Returns an error if recovery fails or panics.
     fn recover(&self, world: &Rc<dyn World>) -> Result<(), String>;
 
-    /// Checks what recovery has left in the memory, which is given as itself and as a world.
+    /// Checks the memory that recovery has left. It is passed both as itself and as a world.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns what is wrong.
     fn verdict(
         &mut self,
         memory: &(Rc<CrashMemory>, Rc<dyn World>),
@@ -86,10 +86,10 @@ pub trait Judge {
         expected: &Self::Expected,
     ) -> Result<(), String>;
 
-    /// What a word of the pool is.
+    /// Returns a description of a word of the pool.
     fn describe(&self, word: u32) -> String;
 
-    /// A judge of the same runs that has judged nothing yet, for histories that are changed to find out what is missing.
+    /// Returns a judge of the same runs that has judged nothing yet, for changed histories that are tried to find a violation's cause.
     fn fresh(&self) -> Self;
 }
 
@@ -97,43 +97,43 @@ pub trait Judge {
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Violation {
-    /// What the oracle objects to, in a sentence.
+    /// The oracle's objection, in a sentence.
     pub what: String,
     /// The history up to the crash, one operation to a line.
     pub history: Vec<String>,
-    /// What did not survive although it had been stored, and what survived in its place.
+    /// The stores that did not survive, and the values that survived in their place.
     pub lost: Vec<String>,
-    /// Which write-back and fence is missing in effect: the store, and what comes too early.
+    /// Which write-back and fence are missing in effect: the store, and the operation that comes too early.
     pub missing: String,
-    /// What recovery stored into the data, a line each.
+    /// What recovery stored into the data, one line for each word.
     pub recovery: Vec<String>,
-    /// Operations of the history, a measure of its size.
+    /// How many operations the history has, a measure of its size.
     pub length: usize,
 }
 
 /// A violation, and the crash that shows it.
 #[derive(Default)]
 pub struct Broken {
-    /// As it is told.
+    /// Its presentation for a report.
     pub violation: Violation,
     /// When power failed first.
     pub(crate) time: u32,
-    /// What each power failure left: of the last one, only what must be lost; and after how many operations of recovery the
-    /// next one came.
+    /// For each power failure the decisions (for the last one, only the necessary losses), and after how many operations of recovery the next failure
+    /// came.
     pub(crate) crashes: Vec<(Vec<Decision>, usize)>,
-    /// What is missing, if that was looked for and found.
+    /// The missing write-back and fence, if they were looked for and found.
     pub(crate) missing: Option<Missing>,
-    /// The choices of its schedule, where runs are guided or can be.
+    /// The choices of its schedule, if the run is guided or can be.
     pub(crate) schedule: Vec<(u32, usize)>,
-    /// Why the run ended before its end, if that is what is wrong.
+    /// Why the run stopped early, if that is the fault.
     pub(crate) stopped: Option<Stopped>,
-    /// Whether it is recovery that fails.
+    /// Whether recovery itself fails.
     pub(crate) recovery_stopped: bool,
-    /// What the last recovery did, an operation a line.
+    /// The operations of the last recovery, one per line.
     pub(crate) recovery: Vec<String>,
 }
 
-/// A violation that no crash is needed for: the run itself fails.
+/// Converts a violation that needs no crash: the run itself fails.
 impl From<Box<Violation>> for Box<Broken> {
     fn from(violation: Box<Violation>) -> Self {
         Box::new(Broken { violation: *violation, ..Broken::default() })
@@ -148,83 +148,83 @@ impl From<Box<Broken>> for Box<Violation> {
 
 /// Explores crashes of runs of one judge.
 pub struct Explorer<J: Judge> {
-    /// What judges the crashes.
+    /// The judge of the crashes.
     pub judge: J,
-    /// The memory after the first power failure, after one in its recovery, and so on.
+    /// The memory after the first power failure, after the one in its recovery, and so on.
     memories: Vec<(Rc<CrashMemory>, Rc<dyn World>)>,
-    /// Of each further power failure under way, how many operations of recovery came before it.
+    /// For each further power failure in progress, how many operations of recovery precede it.
     crashes: Vec<usize>,
-    /// Crash points already explored, by everything that matters, with the number of further power failures
-    /// that were allowed there.
+    /// Fingerprints of everything that matters at the crash points already explored, with the number of further power failures that were allowed
+    /// there.
     seen: HashMap<u64, usize>,
     fresh: bool,
-    /// Sampled runs: their crashes and decisions.
+    /// Fingerprints of the crashes and decisions of sampled runs.
     judged: HashSet<u64>,
-    /// How often power might have failed in the last recovery in which it was to.
+    /// At how many points power could have failed in the last recovery with such failures.
     recovery_crashes: u32,
-    /// What is right after the crash at hand.
+    /// The expected states after the present crash.
     expected: Option<Rc<J::Expected>>,
-    /// States judged, also those that were judged before.
+    /// How many states were judged, including repetitions.
     work: u64,
     /// What was explored.
     pub counts: Counts,
-    /// What ends exploration early.
+    /// The session that can end exploration early.
     pub session: Session,
-    /// States judged in sum, about, at most.
+    /// About how many states may be judged in total.
     pub(crate) most: u64,
 }
 
 /// How much is sampled at one crash.
 pub struct Tries {
-    /// States of a crash point that are searched when it is visited first, before others are (exhaustive).
+    /// How many states of a crash point are searched on its first visit, before other points are visited (exhaustive exploration).
     pub visit: u64,
-    /// Runs that begin with the oldest values, depth first.
+    /// How many runs search depth first, beginning with the oldest values.
     pub first: usize,
-    /// Runs at random after these, until a few of them have repeated earlier ones.
+    /// How many random runs follow at most; they end earlier once a few of them have repeated earlier ones.
     pub random: usize,
-    /// Where power fails again: recoveries in which it does.
+    /// How many recoveries have a power failure themselves.
     pub recoveries: usize,
-    /// Runs by which a repair is tried, half of them at random.
+    /// How many runs try a repair, half of them random.
     pub repaired: usize,
 }
 
-/// The numbers of tries that suit most judges.
+/// Tries that suit most judges.
 pub const TRIES: Tries = Tries { visit: 1024, first: 128, random: 64, recoveries: 2, repaired: 4000 };
 const REPEATED_RUNS: usize = 4;
-/// Runs at a crash in which something is torn.
+/// How many runs a crash gets in which something is torn.
 const TORN_RUNS: usize = 12;
-/// Power failures in each of these recoveries, and runs on what each of them leaves.
+/// How many power failures occur in each of these recoveries, and how many runs follow each failure.
 const RECOVERY_CRASHES: usize = 2;
 const RECOVERED_RUNS: usize = 8;
-/// Of the first recovery of a pool: its fences and its end.
+/// A guess for the first recovery of a pool: its fences and its end.
 const RECOVERY_CRASHES_GUESS: u32 = 4;
 
-/// Runs of recovery between two looks at the clock.
+/// How many runs of recovery there are between two checks of the time.
 const PATIENCE: u64 = 64;
 
-/// How a search of the states of a crash has ended.
+/// How a search of a crash's states ended.
 enum Searched {
-    /// There are no more states.
+    /// All states were searched.
     Whole,
-    /// It can go on from where it is.
+    /// The search can continue where it stopped.
     Stopped,
-    /// A crash in recovery has more states than were judged: it has to begin anew.
+    /// A crash in recovery has more states than were judged: the search has to restart.
     Cut,
 }
 
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// States judged at one crash point, at most.
+    /// How many states are judged at one crash point, at most.
     pub states: u64,
-    /// Power failures in recovery, one in the recovery after the other, at most.
+    /// How often power may fail during recovery, at most; each further failure happens in the recovery from the one before.
     pub recovery_crashes: usize,
-    /// Stop then.
+    /// When to stop.
     pub until: Instant,
 }
 
 impl<J: Judge> Explorer<J> {
-    /// An explorer that has explored nothing yet.
+    /// Creates an explorer that has explored nothing yet.
     pub fn new(judge: J) -> Self {
         Self {
             judge,
@@ -242,15 +242,15 @@ impl<J: Judge> Explorer<J> {
         }
     }
 
-    /// Forgets crash points: those of another pool are explored even if equal ones were.
+    /// Forgets explored crash points, so that those of another pool are explored even if equal ones were.
     pub fn forget(&mut self) {
         self.seen.clear();
         self.judged.clear();
-        // What a pool shows follows from its seed alone.
+        // Results for a pool must depend on its seed alone.
         self.recovery_crashes = RECOVERY_CRASHES_GUESS;
     }
 
-    /// Begins with another run: the crashes that follow are of that one.
+    /// Begins another run: the crashes that follow belong to it.
     pub fn begin_run(&mut self) {
         self.judge.begin_run();
         self.fresh = true;
@@ -265,12 +265,12 @@ impl<J: Judge> Explorer<J> {
         self.memories[level].0.clone()
     }
 
-    /// Recovery on the memory of `level` as it decides.
+    /// Runs recovery on the memory of `level`.
     fn recover(&self, level: usize) -> Result<(), String> {
         self.judge.recover(&self.memories[level].1)
     }
 
-    /// The oracle on what recovery has left.
+    /// Asks the oracle about the memory that recovery has left.
     fn verdict(&mut self, level: usize, life: &J::Life, expected: &J::Expected) -> Result<(), String> {
         self.judge.verdict(&self.memories[level], life, expected)?;
         self.work += 1;
@@ -279,7 +279,7 @@ impl<J: Judge> Explorer<J> {
         Ok(())
     }
 
-    /// One run: recovery, and the oracle.
+    /// Runs recovery, then the oracle.
     fn judge_run(&mut self, level: usize, life: &J::Life, expected: &J::Expected) -> Result<(), String> {
         self.recover(level)?;
         self.verdict(level, life, expected)
@@ -293,8 +293,8 @@ impl<J: Judge> Explorer<J> {
         memory
     }
 
-    /// Comes to the crash of `life` at `time`: how many states it may have. `None`: an equal one was explored with as many further
-    /// crashes.
+    /// Goes to the crash of `life` at `time`, and returns how many states it may have. Returns `None` if an equal crash was explored with at least as
+    /// many further crashes.
     pub(crate) fn arrive(&mut self, life: &J::Life, time: u32, depth: Depth) -> Option<u64> {
         let expected = self.judge.expected(life, time);
         let memory = self.crash(life.trace(), time);
@@ -309,20 +309,20 @@ impl<J: Judge> Explorer<J> {
         Some(possible)
     }
 
-    /// Comes once more to a crash point of `life` that was explored before.
+    /// Returns to a crash point of `life` that was explored before.
     pub(crate) fn return_to(&mut self, life: &J::Life, time: u32) {
         self.expected = Some(self.judge.expected(life, time));
         self.crash(life.trace(), time);
         self.counts.points -= 1;
     }
 
-    /// Begins with a run once more that was explored before.
+    /// Returns to a run that was explored before.
     pub(crate) fn rejoin(&mut self) {
         self.begin_run();
         self.counts.histories -= 1;
     }
 
-    /// The open lines of the crash of `life` at `time` that the explorer has come to, those stored to last first.
+    /// Returns the open lines of the present crash, of `life` at `time`, beginning with the last one stored to.
     pub(crate) fn lines_by_time(&mut self, life: &J::Life, time: u32) -> Vec<u32> {
         let stored = |line: u32| {
             let stores = life.trace().line(line).map_or(&[][..], |line| &line.stores);
@@ -333,8 +333,8 @@ impl<J: Judge> Explorer<J> {
         lines
     }
 
-    /// Judges the state of the crash at hand of which `set` says which lines survive or are lost; without it, one at random. Returns
-    /// whether it counts: no run before has decided in the same way.
+    /// Judges the state of the present crash in which the lines of `set` survive or are lost, or a random state if there is no set. Returns whether
+    /// it counts, which it does if no earlier run made the same decisions.
     ///
     /// # Errors
     /// Returns a violation.
@@ -359,9 +359,9 @@ impl<J: Judge> Explorer<J> {
         self.expected.clone().unwrap_or_else(|| self.judge.expected(life, time))
     }
 
-    /// Searches the crash at hand, of `life` at `time`, and further crashes in recovery, from its beginning or from where an earlier search
-    /// has stopped, until about so many states are judged. Returns where it has stopped, if it has not come to its end; nothing in there
-    /// means that it has to begin anew, with more states.
+    /// Searches the present crash, of `life` at `time`, and further crashes in recovery until about so many states are judged. Begins where an
+    /// earlier search stopped, or at the beginning. Returns where it stopped, if it is not complete; an empty place means that it has to restart with
+    /// more states.
     ///
     /// # Errors
     /// Returns a violation.
@@ -387,7 +387,7 @@ impl<J: Judge> Explorer<J> {
         })
     }
 
-    /// Whether this crash has not been explored yet with `left` further ones or more.
+    /// Returns whether this crash has not been explored yet with at least `left` further crashes.
     fn is_new(&mut self, fingerprint: u64, expected: &J::Expected, left: usize) -> bool {
         let before = self.seen.entry(mix(fingerprint, J::fingerprint(expected))).or_insert(0);
         let new = *before < left + 1;
@@ -395,7 +395,7 @@ impl<J: Judge> Explorer<J> {
         new
     }
 
-    /// Goes through the states of the memory of `level` from where it is, until about so many are judged.
+    /// Searches the states of the memory of `level`, beginning with its present state, until about so many are judged.
     fn search(
         &mut self,
         level: usize,
@@ -430,7 +430,7 @@ impl<J: Judge> Explorer<J> {
                     let searched = self.search(level + 1, life, expected, time, (depth, states))?;
                     self.crashes.pop();
                     if !matches!(searched, Searched::Whole) {
-                        // It will be searched again, and counts then.
+                        // It will be searched again, and is counted then.
                         is_cut = true;
                         self.seen.remove(&mix(fingerprint, J::fingerprint(expected)));
                         self.counts = counts;
@@ -449,12 +449,11 @@ impl<J: Judge> Explorer<J> {
         }
     }
 
-    /// Some states of a crash of `life` at `time`, each once, unless an equal crash was explored; then power fails
-    /// `nested` times more in recovery. With `next`, returns what memory may hold before recovery at last,
-    /// for the next life.
+    /// Judges some states of a crash of `life` at `time`, each once, unless an equal crash was explored; power then fails `nested` more times in
+    /// recovery. With `next`, returns what memory may hold before the last recovery, for the next life.
     ///
     /// # Errors
-    /// A violation.
+    /// Returns a violation.
     pub fn some_states(
         &mut self,
         life: &J::Life,
@@ -477,7 +476,7 @@ impl<J: Judge> Explorer<J> {
             let mut last = 0;
             for _ in 0..self.judge.tries().recoveries {
                 memory.random(random);
-                // How often the last recovery might have failed is a guess of how often this one might.
+                // How often power might have failed in the last recovery is an estimate for this one.
                 let wanted = (0..RECOVERY_CRASHES).map(|_| random.u32(..self.recovery_crashes));
                 memory.record_some(wanted.collect());
                 self.recover(level).map_err(|what| self.violation(level, life, &expected, time, what))?;
@@ -497,18 +496,18 @@ impl<J: Judge> Explorer<J> {
                     self.crashes.pop();
                 }
             }
-            // That is where power fails once more, or the next life begins.
+            // The next power failure, or the next life, begins here.
             self.crashes.push(last);
             memory = deeper;
         }
         Ok(next.then(|| memory.survivors(random)))
     }
 
-    /// The state that `crashes` leave of `life`, the first of them at `time` ([`Broken::crashes`]). Nothing, if the program does
-    /// not come to them any more.
+    /// Repeats the state that `crashes` leave of `life`, the first of them at `time` ([`Broken::crashes`]). Does nothing if the program does not
+    /// reach these crashes any more.
     ///
     /// # Errors
-    /// A violation.
+    /// Returns a violation.
     pub(crate) fn replay(
         &mut self,
         life: &J::Life,
@@ -537,11 +536,11 @@ impl<J: Judge> Explorer<J> {
         Ok(())
     }
 
-    /// Some states of a crash of `life` at `time` in which a record is torn, if there are `least` words that records can have
-    /// lost. Returns what memory may hold then before recovery, for the next life.
+    /// Judges some states of a crash of `life` at `time` in which a record is torn, if at least `least` words of records may be lost. Returns what
+    /// memory may hold before recovery, for the next life.
     ///
     /// # Errors
-    /// A violation.
+    /// Returns a violation.
     pub fn torn_states(
         &mut self,
         life: &J::Life,
@@ -565,7 +564,7 @@ impl<J: Judge> Explorer<J> {
         Ok(Some(memory.all_words()))
     }
 
-    /// One run, which counts unless it has decided as another one on an equal crash; returns whether it does.
+    /// Judges one run. It counts unless another run made the same decisions on an equal crash; returns whether it counts.
     fn judge_once(
         &mut self,
         level: usize,
@@ -585,7 +584,7 @@ impl<J: Judge> Explorer<J> {
         Ok(new)
     }
 
-    /// All states of the crash at hand, or some; each once.
+    /// Judges all states of the present crash, or some of them, each once.
     fn different_states(
         &mut self,
         life: &J::Life,
@@ -613,7 +612,7 @@ impl<J: Judge> Explorer<J> {
         Ok(())
     }
 
-    /// Makes the violation that has just been found smaller, and tells it: as much as possible survives.
+    /// Reduces the violation that has just been found until as much as possible survives, and builds its report.
     fn violation(
         &mut self,
         level: usize,
@@ -667,7 +666,7 @@ impl<J: Judge> Explorer<J> {
         })
     }
 
-    /// As few of the present losses as still violate what is expected, and what is wrong then.
+    /// Returns the fewest of the present losses that still violate the expectation, and what is wrong then.
     fn fewest_losses(
         &mut self,
         level: usize,
@@ -690,7 +689,7 @@ impl<J: Judge> Explorer<J> {
         (kept, what)
     }
 
-    /// The power failures before the one at `level`; adds them to `history`, and what they lost to `lost`.
+    /// Adds the power failures before the one at `level` to `history`, and their losses to `lost`. Returns them.
     fn earlier_crashes(
         &self,
         level: usize,
@@ -710,7 +709,7 @@ impl<J: Judge> Explorer<J> {
         crashes
     }
 
-    /// What recovery did in the present run: the words of transactions that it stored.
+    /// Returns the words of transactions that recovery stored in the present run.
     fn recovery_story(&self, level: usize) -> Vec<String> {
         let memory = &self.memories[level].0;
         let mut story: Vec<String> = memory
@@ -726,7 +725,7 @@ impl<J: Judge> Explorer<J> {
     }
 }
 
-/// Tries out what a violation lacks.
+/// Tries which operations would prevent a violation.
 struct Trying<'a, J: Judge> {
     explorer: Explorer<J>,
     life: &'a J::Life,

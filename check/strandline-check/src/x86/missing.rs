@@ -1,32 +1,32 @@
-//! Which write-back and fence a violation lacks in effect: found by trying.
+//! Finds which write-back and fence a violation lacks in effect, by trying.
 
 use super::crash::Decision;
 use super::trace::Trace;
 
-/// A judge of crashes of changed histories, for one violation.
+/// Judges crashes of changed histories, for one violation.
 pub(crate) trait Trial {
-    /// Whether the state in which just the values of `lost` did not survive violates.
+    /// Returns whether the state that lost exactly the values of `lost` violates the expectation.
     fn violates(&mut self, trace: &Trace, time: u32, lost: &[Decision]) -> bool;
 
-    /// Whether any state violates, of some thousands.
+    /// Returns whether any state violates the expectation, among some thousands.
     fn any_violates(&mut self, trace: &Trace, time: u32) -> bool;
 }
 
-/// A store that must be durable before something that happens later.
+/// A store that must be durable before a later operation.
 pub(crate) struct Missing {
     /// When the store was made.
     pub store: u32,
     /// The word that it stored to.
     pub word: u32,
-    /// When the first thing happened after which a crash violates: before it, the store must be durable.
+    /// The time of the first operation after which a crash violates the expectation: the store must be durable before it.
     pub before: u32,
-    /// Whether a write-back and a fence there repair the crash whatever else survives.
+    /// Whether a write-back and a fence there repair the crash, whatever else survives.
     pub suffices: bool,
 }
 
-/// Tries, for each of the `lost` values of a violation at `time`, to write its line back and to fence before the
-/// first event that depends on it. Returns the first one that makes the violation impossible; else one
-/// that takes part in it; `None` if the history violates with nothing lost.
+/// Tries, for each of the `lost` values of a violation at `time`, to write its line back and to fence before the first operation that depends on it.
+/// Returns the first one that makes the violation impossible, or else one that contributes to it; `None` if the history violates the expectation
+/// without losses.
 pub(crate) fn missing(
     trace: &Trace,
     time: u32,
@@ -39,7 +39,7 @@ pub(crate) fn missing(
     let mut partial = None;
     for decision in lost {
         let Some(line) = trace.line(decision.word / 8) else { continue };
-        // The store that did not survive: the last one of this value up to the crash.
+        // The lost store is the last one of this value up to the crash.
         let stores = line.stores.iter().rev().filter(|store| store.time <= time);
         let mut stores = stores.filter(|store| store.word == decision.word);
         let Some(store) = stores.find(|store| store.value == decision.newest) else { continue };

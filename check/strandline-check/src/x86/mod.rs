@@ -1,11 +1,10 @@
-//! Power failures on x86: which states can one leave?
+//! Computes the states that a power failure can leave on x86.
 //!
-//! What runs in an [`X86World`] leaves a [`Trace`]; at its crash points a [`CrashMemory`] stands for all states that may
-//! survive, and recovery and a judge run on it once for each that they can tell apart. `docs/crash-checking.md` says what is
-//! explored and what is not.
+//! Code that runs in an [`X86World`] leaves a [`Trace`]. At the trace's crash points a [`CrashMemory`] stands for all states that may survive.
+//! Recovery and a judge run on it once for each state that they can distinguish. `docs/crash-checking.md` describes what is explored and what is not.
 //!
-//! To explore the crashes of a system with an oracle of its own, implement [`explorer::Judge`]. Another world than x86 can use the same
-//! oracle if it leaves a [`Trace`]: it adds [`Store`]s and marks, and a [`RunningTransaction`] for each thread notes who read and wrote what.
+//! To explore the crashes of a system with another oracle, implement [`explorer::Judge`]. A world other than x86 can use the same oracle if it leaves
+//! a [`Trace`]: it adds [`Store`]s and marks, and a [`RunningTransaction`] for each thread notes which transaction read and wrote which words.
 
 pub(crate) mod agenda;
 pub(crate) mod caught;
@@ -41,19 +40,19 @@ pub use world::X86World;
 
 /// A memory that recovery has run on.
 pub trait Recovered {
-    /// The value of word `word`.
+    /// Returns the value of word `word`.
     fn load_word(&self, word: u32) -> u64;
-    /// Words of transactions that recovery may have stored to, among others.
+    /// Returns a superset of the words of transactions that recovery has stored to.
     fn stored(&self) -> impl Iterator<Item = u32>;
 }
 
-/// A hash of `hash` and `value`: fast, and good enough for fingerprints of states.
+/// Returns a hash of `hash` and `value`: fast, and good enough for fingerprints of states.
 pub fn mix(hash: u64, value: u64) -> u64 {
     let mixed = (hash.rotate_left(25) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 32
 }
 
-/// The text of a panic that was caught.
+/// Returns the text of a caught panic.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()

@@ -1,4 +1,4 @@
-//! Programs that are not schemes: how they run, and what judges their crashes.
+//! Runs checked programs that are not schemes, and judges their crashes.
 
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
@@ -22,18 +22,18 @@ use crate::{Session, Setting};
 
 /// A program, its recovery and what must hold after it.
 pub(crate) struct Own<'p> {
-    /// Persistent memory at the beginning.
+    /// The initial persistent memory.
     pub image: Vec<u64>,
     pub volatile_bytes: u64,
     pub setting: Setting,
     pub threads: usize,
-    /// A run begins.
+    /// Called when a run begins.
     pub begin: &'p dyn Fn(),
-    /// What the thread of this number does.
+    /// Runs the thread of this number.
     pub program: &'p dyn Fn(usize, &Hosted),
     pub recovery: &'p dyn Fn(&Hosted),
     pub invariant: &'p dyn Fn(&Hosted, &Crashed) -> Result<(), String>,
-    /// What a word is called.
+    /// Returns the name of a word.
     pub name: &'p dyn Fn(u32) -> String,
     /// Whether threads may switch at every access.
     pub every_access: bool,
@@ -44,19 +44,20 @@ pub(crate) struct Own<'p> {
 pub(crate) struct Interleaving {
     pub policy: Policy,
     pub seed: u64,
-    /// The seed by which stores are delayed, if they are.
+    /// The seed of the delays of stores, if stores are delayed.
     pub delays: Option<u64>,
-    /// Where states are told apart: the lines that are known to be shared.
+    /// The lines that are known to be shared, if states are distinguished.
     pub shared: Option<BTreeSet<u32>>,
 }
 
 impl Interleaving {
-    /// These choices.
+    /// Returns the interleaving with these choices.
     pub fn guided(choices: &[(u32, usize)], delays: Option<u64>) -> Self {
         Self { policy: Policy::Guided(choices.to_vec()), seed: 0, delays, shared: None }
     }
 
-    /// What follows from `seed` for so many threads: every other pair of seeds with store buffers; either policy.
+    /// Returns the interleaving that follows from `seed` for so many threads: every other pair of seeds has store buffers, and the two policies
+    /// alternate.
     pub fn of_seed(seed: u64, threads: usize) -> Self {
         let policy = match seed % 2 {
             1 => Policy::Priorities { every: 40, critical: 4, stalls: (seed / 4).is_multiple_of(4) },
@@ -72,11 +73,11 @@ pub(crate) struct Run {
     pub trace: Trace,
     pub choices: Vec<ChoicePoint>,
     pub found_shared: BTreeSet<u32>,
-    /// The choices by which a guided run repeats it.
+    /// The choices with which a guided run repeats this one.
     pub schedule: Vec<(u32, usize)>,
-    /// The data races in it.
+    /// The data races in the run.
     pub races: Vec<Race>,
-    /// Why it ended before its end.
+    /// Why the run stopped early, if it did.
     pub stopped: Option<Stopped>,
 }
 
@@ -99,7 +100,7 @@ impl Lived for Run {
 }
 
 impl Own<'_> {
-    /// Runs the threads, to their end or until one of them stops the run.
+    /// Runs the threads to their end, or until one of them stops the run.
     pub fn run(&self, how: Interleaving) -> Run {
         (self.begin)();
         let (image, setting) = (self.image.clone(), self.setting);
@@ -133,10 +134,10 @@ impl Own<'_> {
         Run { trace: world.finish(), choices, found_shared, schedule, races, stopped }
     }
 
-    /// The run, if it came to its end without a fault.
+    /// Runs the threads, and returns the run if it reached its end without a fault.
     ///
     /// # Errors
-    /// What went wrong, with the history.
+    /// Returns what went wrong, with the history.
     pub fn live(&self, how: Interleaving) -> Result<Run, Box<Broken>> {
         let run = self.run(how);
         let what = match &run.stopped {
@@ -175,7 +176,7 @@ impl Judge for OwnJudge<'_, '_> {
 
     fn expected_of(&self, _: &Run, trace: &Trace, time: u32) -> Crashed {
         let mut acknowledged = trace.acknowledged(time);
-        // Equal states of a schedule may have come about in different orders.
+        // Equal states of a schedule may have been reached in different orders.
         if self.0.every_access {
             acknowledged.sort_unstable();
         }
@@ -214,15 +215,15 @@ impl Judge for OwnJudge<'_, '_> {
 /// How far programs are explored.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
-    /// States judged at one crash point, at most.
+    /// How many states are judged at one crash point, at most.
     pub states: u64,
-    /// States judged in sum, about.
+    /// About how many states are judged in total, at most.
     pub total: u64,
-    /// Power failures in recovery, one in the recovery after the other, at most.
+    /// How often power may fail during recovery, at most; each further failure happens in the recovery from the one before.
     pub recovery_crashes: usize,
-    /// How long it may take.
+    /// How long exploring may take.
     pub limit: Duration,
-    /// What ends it early.
+    /// The session that can end exploring early.
     pub session: Session,
 }
 
@@ -231,7 +232,7 @@ impl Reach {
         Depth { states: self.states, recovery_crashes: self.recovery_crashes, until: deadline(self.limit) }
     }
 
-    /// An explorer that it ends.
+    /// Creates an explorer that obeys these bounds.
     fn explorer<'a, 'p>(&self, own: &'a Own<'p>) -> Explorer<OwnJudge<'a, 'p>> {
         let mut explorer = Explorer::new(OwnJudge(own));
         (explorer.session, explorer.most) = (self.session.clone(), self.total);
@@ -243,19 +244,19 @@ impl Reach {
 pub(crate) struct Explored {
     pub counts: Counts,
     pub broken: Option<Box<Broken>>,
-    /// The seed of the history that shows it, where histories have seeds.
+    /// The seed of the failing history, if histories have seeds.
     pub seed: Option<u64>,
-    /// By which its stores are delayed.
+    /// The seed of its delayed stores.
     pub delays: Option<u64>,
 }
 
-/// So long from now on; as good as never, if that cannot be said.
+/// Returns the end of `limit` from now, or a time far away if that cannot be represented.
 fn deadline(limit: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 32))
 }
 
-/// Every schedule with at most so many preemptions, and every crash of each; `each` is shown the runs.
+/// Explores every schedule with at most so many preemptions, and every crash of each; calls `each` with the runs.
 pub(crate) fn exhaust(
     own: &Own<'_>,
     reach: &Reach,
@@ -265,7 +266,7 @@ pub(crate) fn exhaust(
     let &Reach { states, recovery_crashes, limit, .. } = reach;
     let bounds = Bounds { preemptions, transactions: 0, states, recovery_crashes, reduced: true, limit };
     let mut explorer = reach.explorer(own);
-    // A schedule may be run again: where lines turn out to be shared, and to go on with crash points of which states are left.
+    // A schedule may run again: after lines turn out to be shared, and to explore the remaining states of crash points.
     let mut known = HashSet::new();
     let lives = |choices: &[(u32, usize)], shared: &BTreeSet<u32>| {
         let how = Interleaving { shared: Some(shared.clone()), ..Interleaving::guided(choices, None) };
@@ -282,7 +283,7 @@ pub(crate) fn exhaust(
     Explored { counts: explorer.counts, broken, seed: None, delays: None }
 }
 
-/// So many runs from `seed` on, and every crash of each.
+/// Explores so many runs, beginning with `seed`, and every crash of each.
 pub(crate) fn sample(
     own: &Own<'_>,
     reach: &Reach,
@@ -339,10 +340,10 @@ fn crashes_of<K: Clone + PartialEq>(
     Ok(())
 }
 
-/// Every crash of the run by these choices.
+/// Explores every crash of the run with these choices.
 ///
 /// # Errors
-/// A violation.
+/// Returns a violation.
 pub(crate) fn one_schedule(
     own: &Own<'_>,
     reach: &Reach,
@@ -359,7 +360,7 @@ pub(crate) fn one_schedule(
     })
 }
 
-/// The history of `replay`, and no other.
+/// Repeats only the history of `replay`.
 pub(crate) fn replay(own: &Own<'_>, replay: &Replay, mut each: impl FnMut(&Run)) -> Explored {
     let how = Interleaving::guided(&replay.schedule, replay.delays);
     let mut counts = Counts { histories: 1, ..Counts::default() };
@@ -382,12 +383,12 @@ pub(crate) fn replay(own: &Own<'_>, replay: &Replay, mut each: impl FnMut(&Run))
     Explored { counts, broken, seed: None, delays: replay.delays }
 }
 
-/// Runs tried to make a history smaller, and for how long.
+/// How many runs may try to make a history smaller, and for how long.
 const SHRINKING_RUNS: usize = 400;
 const SHRINKING_TIME: Duration = Duration::from_secs(10);
 
-/// Makes the history of a violation smaller: as few power failures in recovery as it needs, no delays of stores if it does without, and
-/// as few switches of threads as it needs.
+/// Makes the history of a violation smaller: as few power failures in recovery and as few thread switches as it needs, and no delayed stores if it
+/// does not need them.
 pub(crate) fn shrink(own: &Own<'_>, reach: &Reach, explored: &mut Explored) {
     let Some(mut broken) = explored.broken.take() else { return };
     let mut reach = Reach { limit: SHRINKING_TIME, ..reach.clone() };

@@ -1,4 +1,4 @@
-//! The checker for code that is written against Strandline's `Memory`.
+//! Checks code that is written against Strandline's `Memory`.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,27 +9,27 @@ use super::explorer::{Counts, Violation};
 use super::own::{self, Own, Reach};
 use crate::{Session, Setting};
 
-/// How a program of one's own is checked.
+/// Options of [`check`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Bytes of persistent memory, zero at the beginning.
+    /// Bytes of persistent memory, initially zero.
     pub bytes: u64,
-    /// Bytes of volatile memory, zero at the beginning and after a crash.
+    /// Bytes of volatile memory, zero initially and after a crash.
     pub volatile_bytes: u64,
-    /// What may survive of a cache line.
+    /// Which parts of a cache line may survive.
     pub setting: Setting,
     /// How many threads the program has.
     pub threads: usize,
-    /// Runs, each with another interleaving; one suffices for one thread.
+    /// How many runs to make, each with another interleaving; one suffices for one thread.
     pub histories: u64,
-    /// Seed of the first interleaving; the next one has the next number.
+    /// The seed of the first interleaving; each further one uses the next number.
     pub seed: u64,
-    /// States judged at one crash point, at most.
+    /// How many states are judged at one crash point, at most.
     pub states: u64,
 }
 
 impl Default for Options {
-    /// A page of each memory, one thread, the setting `line`.
+    /// Returns a page of each memory, one thread, and the setting `line`.
     fn default() -> Self {
         Self {
             bytes: 4096,
@@ -43,16 +43,16 @@ impl Default for Options {
     }
 }
 
-/// What is known of a crash besides what memory holds.
+/// What a judge knows of a crash besides the memory's contents.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Crashed {
-    /// The numbers that the program has [acknowledged](crate::Pmem::acknowledge), in ascending order; in [`check`], with which it has
-    /// signalled [`Event::Acknowledged`](strandline_core::memory::Event::Acknowledged), in the order of time.
+    /// The numbers that the program has [acknowledged](crate::Pmem::acknowledge), in ascending order. In [`check`]: those that it has signalled with
+    /// [`Event::Acknowledged`](strandline_core::memory::Event::Acknowledged), in the order of time.
     pub acknowledged: Vec<u64>,
 }
 
-/// What a check without violation has explored.
+/// The result of a check without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
@@ -62,7 +62,7 @@ pub struct Report {
     pub points: u64,
     /// Different crash states that were judged.
     pub states: u64,
-    /// Crash points of which states were left out, since they have more than [`Options::states`].
+    /// Crash points some of whose states were skipped, since they have more than [`Options::states`].
     pub cut_short: u64,
     /// How long it took.
     pub time: Duration,
@@ -72,13 +72,13 @@ pub struct Report {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Refused {
-    /// What the judge says.
+    /// The judge's reason.
     pub what: String,
     /// The history up to the crash.
     pub history: Vec<String>,
-    /// What was stored and did not survive.
+    /// The stores that did not survive.
     pub lost: Vec<String>,
-    /// Which write-back and fence is missing in effect: the store, and what comes too early.
+    /// Which write-back and fence are missing in effect: the store, and the operation that comes too early.
     pub missing: String,
     /// The seed of this history.
     pub seed: u64,
@@ -96,15 +96,15 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Samples runs of `program`, which is written against [`Memory`](strandline_core::memory::Memory), on checked memory (given the thread's number and its view), and `judge` on the memory that
-/// every power failure during it can leave. The judge recovers, if there is something to recover, and looks;
-/// what it loads decides which states are told apart.
+/// Samples runs of `program`, which is written against [`Memory`](strandline_core::memory::Memory), on checked memory, and passes `judge` the memory
+/// that every power failure during a run can leave. `program` receives the thread's number and its view. The judge recovers, if there is something to
+/// recover, and checks the memory. States that differ only in words that it does not load count as one.
 ///
-/// All crash points that matter are tried, and at each of them all surviving states, up to
-/// [`Options::states`]. A judge must not refuse after fewer acknowledgements what it accepts after more.
+/// All crash points that matter are tried, and at each of them all surviving states, up to [`Options::states`]. A judge must not refuse with fewer
+/// acknowledgements what it accepts with more.
 ///
 /// # Errors
-/// A state that the judge refuses: the first one found, with as much surviving as the judge still refuses.
+/// Returns the first state found that the judge refuses, reduced until as much survives as the judge still refuses.
 pub fn check(
     options: &Options,
     program: impl Fn(usize, &Hosted),

@@ -1,14 +1,13 @@
-//! Data races on words of the pool: two accesses of different threads to a word, at least one of them a store and not both atomic,
+//! Data races on words of the pool: two accesses of different threads to a word, at least one of them a store and at least one of them not atomic,
 //! that nothing orders.
 //!
-//! Each thread has a *vector clock*: for every thread, how far it knows that one to have come. An atomic operation on a word tells
-//! it the clock that the word holds (acquire) and leaves its own there (release). Words of volatile memory are
-//! there for that, so all accesses to them are atomic; among them are the locks. Of each word of the pool the last
-//! access of each thread and kind is kept, with the thread's own time (as in FastTrack, Flanagan and Freund, PLDI 2009): an access races
-//! with those that are later than the accessing thread knows.
+//! Each thread has a *vector clock*: for every thread, the time up to which it knows that thread's actions. An atomic operation on a word joins the
+//! word's clock into the thread's (acquire) and stores the thread's clock there (release). Words of volatile memory, among them the locks, exist for
+//! synchronisation, so all accesses to them are atomic. For each word of the pool the last access of each thread and kind is kept, with the thread's
+//! own time (as in FastTrack, Flanagan and Freund, PLDI 2009). An access races with the kept accesses that are later than the accessing thread knows.
 //!
-//! A program without such a race behaves on x86 as if every store reached memory at once. So it suffices to look in runs
-//! whose stores do.
+//! A program without data races behaves on x86 as if every store reached memory immediately. So it suffices to look for races in runs without delayed
+//! stores.
 
 use std::fmt;
 
@@ -19,13 +18,13 @@ use super::site::Site;
 /// One of the two accesses of a race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RacingAccess {
-    /// Who makes it.
+    /// The thread that makes it.
     pub thread: usize,
-    /// By which code.
+    /// The place in the code.
     pub site: Site,
     /// Whether it stores.
     pub is_store: bool,
-    /// Whether it is atomic; the other one is not.
+    /// Whether it is atomic. If it is, the other access is not.
     pub is_atomic: bool,
 }
 
@@ -37,32 +36,32 @@ impl fmt::Display for RacingAccess {
     }
 }
 
-/// Two accesses to a word that nothing orders, in the order in which they happened.
+/// Two unordered accesses to a word, in the order in which they happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Race {
     pub word: u32,
     pub accesses: [RacingAccess; 2],
 }
 
-/// An access that is the last of its thread and kind to its word.
+/// The last access of its thread and kind to its word.
 struct Last {
     access: RacingAccess,
     /// The thread's own time.
     time: u32,
-    /// The next one to the same word; 0: none, otherwise one more than its index.
+    /// One more than the index of the next access to the same word; 0 if there is none.
     next: u32,
 }
 
-/// What orders the accesses of a run, and the races found in it.
+/// The order of a run's accesses, and the races found in it.
 pub(crate) struct HappensBefore {
     threads: usize,
-    /// What each thread knows of all, one after the other.
+    /// The vector clocks of all threads, one after the other.
     clocks: Vec<u32>,
-    /// What atomic operations have left at words, one after the other.
+    /// The clocks that atomic operations have left at words, one after the other.
     released: Vec<u32>,
-    /// Which of these is that of a word, one more than its index; 0: none. By space.
+    /// For each word of each space one more than the index of its clock in `released`; 0 if it has none.
     places: [Vec<u32>; 2],
-    /// The first access to each word of the pool, as `next`.
+    /// The first access to each word of the pool, numbered like `next`.
     words: Vec<u32>,
     accesses: Vec<Last>,
     pub found: Vec<Race>,
@@ -82,8 +81,8 @@ impl HappensBefore {
         }
     }
 
-    /// `thread` has performed `operation`, which returned `value`. Accesses to the pool are looked at where `site` says whose they
-    /// are; `is_atomic` marks loads that acquire and stores that release.
+    /// Handles `operation` of `thread`, which returned `value`. Accesses to the pool are examined if `site` is known. `is_atomic` marks loads with
+    /// acquire and stores with release ordering.
     pub fn performed(
         &mut self,
         thread: usize,
@@ -143,7 +142,7 @@ impl HappensBefore {
         clock[thread] += 1;
     }
 
-    /// Compares `access` with the last ones to its word, and becomes one of them.
+    /// Compares `access` with the last accesses to its word, and adds it to them.
     fn access(&mut self, word: usize, access: RacingAccess) {
         let clock = &self.clocks[access.thread * self.threads..][..self.threads];
         let time = clock[access.thread];

@@ -1,4 +1,4 @@
-//! The line from which a failing history is run again.
+//! The line from which a failing history is repeated.
 
 use std::fmt::{self, Write};
 
@@ -10,13 +10,13 @@ use crate::Setting;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadReplay {
-    /// It is no such line.
+    /// The line is malformed.
     Malformed(String),
-    /// It has another number of threads.
+    /// The line has another number of threads than the check.
     Threads {
-        /// Those of the line.
+        /// The line's number of threads.
         found: usize,
-        /// Those of the check.
+        /// The check's number of threads.
         threads: usize,
     },
 }
@@ -37,23 +37,23 @@ impl fmt::Display for BadReplay {
 
 impl std::error::Error for BadReplay {}
 
-/// Everything that such a history follows from, besides the program.
+/// Everything besides the program that determines a failing history.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Replay {
     pub setting: Setting,
     pub threads: usize,
-    /// The seed by which stores are delayed.
+    /// The seed of the delays of stores.
     pub delays: Option<u64>,
-    /// Which thread goes on at which choice point.
+    /// The threads that continue at the choice points.
     pub schedule: Vec<(u32, usize)>,
     /// When power failed, if it did.
     pub time: Option<u32>,
-    /// What each power failure left, and after how many operations of recovery the next one came.
+    /// For each power failure the decisions about what survived, and after how many operations of recovery the next failure came.
     pub crashes: Vec<(Vec<Decision>, usize)>,
 }
 
 impl Replay {
-    /// What shows `broken` again, in a setting with so many threads.
+    /// Returns the replay of `broken`, in a setting with so many threads.
     pub fn new((setting, threads): (Setting, usize), broken: &Broken, delays: Option<u64>) -> Self {
         let time = (!broken.crashes.is_empty()).then_some(broken.time);
         let (schedule, crashes) = (broken.schedule.clone(), broken.crashes.clone());
@@ -63,7 +63,7 @@ impl Replay {
     /// Reads the line of a check with so many threads.
     ///
     /// # Errors
-    /// It is none.
+    /// Returns an error if it is not such a line.
     pub fn of(line: &str, threads: usize) -> Result<Self, BadReplay> {
         let replay = Self::parse(line).ok_or_else(|| BadReplay::Malformed(line.to_owned()))?;
         if replay.threads == threads {
@@ -73,7 +73,8 @@ impl Replay {
         }
     }
 
-    /// `line 2 delays=7 schedule=0:1,5:0 crash=17 0x8=0x2,0x9=0x0@4 0x1=0x0@0`: setting, threads, and what else there is.
+    /// Formats the replay: `line 2 delays=7 schedule=0:1,5:0 crash=17 0x8=0x2,0x9=0x0@4 0x1=0x0@0` has the setting, the number of threads, and
+    /// optional parts.
     pub fn to_line(&self) -> String {
         let mut text = format!("{} {}", self.setting, self.threads);
         if let Some(delays) = self.delays {
@@ -95,7 +96,7 @@ impl Replay {
         text
     }
 
-    /// Reads [`Replay::to_line`].
+    /// Parses a line of [`Replay::to_line`].
     pub fn parse(line: &str) -> Option<Self> {
         let mut parts = line.split_whitespace().peekable();
         let setting = parts.next()?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! A thread's running transaction, in every world: the world reports loads, stores and events, and the trace gets
-//! transactions with what they read and wrote.
+//! Running transactions of threads, for every world: a world reports loads, stores and events, and the trace gets transactions with their reads and
+//! writes.
 
 use std::collections::HashMap;
 
@@ -7,26 +7,26 @@ use strandline_core::memory::Event;
 
 use super::trace::{Reader, Trace};
 
-/// A thread's running transaction: turns the loads, stores and events that a world reports into the transactions of its [`Trace`].
+/// A thread's running transaction: converts the loads, stores and events that a world reports into the transactions of its [`Trace`].
 #[derive(Default)]
 pub struct RunningTransaction {
-    /// What it has read before it was in the trace: words, and the times of the stores that were read.
+    /// What the transaction read before the trace had it: words, and the times of the stores that it read.
     reads: Vec<(u32, u32)>,
-    /// The transaction in commit, or the one that is storing in place: an index into the trace's.
+    /// The transaction that is committing or storing in place, as an index into the trace's.
     update: Option<u32>,
-    /// Whether it has neither executed nor entered commit.
+    /// Whether the transaction has neither executed nor entered commit.
     running: bool,
-    /// Words that it has stored to in place, and the stores that were the newest before.
+    /// The words that it has stored to in place, and the newest store to each before that.
     before: HashMap<u32, u32>,
 }
 
 impl RunningTransaction {
-    /// Whether loads are its reads, and none of its stores has been made.
+    /// Returns whether loads count as the transaction's reads; it has not stored yet.
     pub fn only_reads(&self) -> bool {
         self.update.is_none()
     }
 
-    /// The transaction loads word `word`, which belongs to transactions, and sees the store made at `saw` (0: what was there before).
+    /// Handles a load of word `word`, which belongs to transactions; it saw the store made at `saw` (0: the initial value).
     pub fn loads(&mut self, trace: &mut Trace, word: u32, saw: u32) {
         match self.update {
             None => self.reads.push((word, saw)),
@@ -37,7 +37,7 @@ impl RunningTransaction {
         }
     }
 
-    /// Its thread has stored to a word of transactions at `time`; the newest store to the word was the one at `before` (0: none).
+    /// Handles a store of the thread to a word of transactions at `time`; the newest store to the word was the one at `before` (0: none).
     pub fn stores(
         &mut self,
         trace: &mut Trace,
@@ -47,7 +47,7 @@ impl RunningTransaction {
     ) {
         if self.running {
             if self.update.is_none() {
-                // It stores in place before it enters commit.
+                // The transaction stores in place before it enters commit.
                 self.update = Some(trace.begin_update(thread, 0, std::mem::take(&mut self.reads)));
             }
             self.before.entry(word).or_insert(before);
@@ -58,7 +58,7 @@ impl RunningTransaction {
         }
     }
 
-    /// Takes an event of `thread` at the present time; `newest` returns when the newest store to a word was made, 0 if there is none.
+    /// Handles an event of `thread` at the present time; `newest` returns when the newest store to a word was made, 0 if there is none.
     pub fn event(&mut self, trace: &mut Trace, thread: u32, event: Event, newest: impl Fn(u32) -> u32) {
         let time = trace.time;
         match event {
@@ -68,7 +68,7 @@ impl RunningTransaction {
                     && trace.updates[update as usize].entered == u32::MAX
                 {
                     self.take_back(trace, newest);
-                    // Behind all those that did something.
+                    // Sorts it after all transactions that did something.
                     trace.updates[update as usize].began = u32::MAX;
                 }
                 *self = Self::default();
@@ -85,11 +85,11 @@ impl RunningTransaction {
                 trace.readers.push(Reader { acknowledged: time, reads });
                 self.running = false;
             }
-            // By its own thread or another, and perhaps by both.
+            // The transaction may have been committed by its own thread, by another, or by both.
             Event::Commit(id) => match (trace.update_mut(id), self.update) {
                 (Some(update), _) => update.entered = update.entered.min(time),
                 (None, Some(update)) if self.running => {
-                    // It has stored in place, and all its stores have been made.
+                    // The transaction has stored in place, and all its stores have been made.
                     let update = &mut trace.updates[update as usize];
                     (update.id, update.entered) = (id, time);
                     self.update = None;
@@ -111,7 +111,8 @@ impl RunningTransaction {
         }
     }
 
-    /// What it has stored last, in place, is what was there before: who reads that reads from who wrote it then.
+    /// Handles a rollback: the transaction's last stores restored the previous values, so that a later read of them reads from the transaction that
+    /// wrote them.
     fn take_back(&self, trace: &mut Trace, newest: impl Fn(u32) -> u32) {
         for (&word, &before) in &self.before {
             let writer = trace.writer(before);

@@ -1,50 +1,50 @@
-//! Who runs when.
+//! Schedules the threads of a run.
 //!
-//! Threads switch after operations that others can see or that end something: accesses to volatile words, home
-//! stores, fences, events. In between a thread touches what is its own (its log, or words under its locks),
-//! and no crash tells the difference: what it stored meanwhile may be missing anyway.
+//! Threads switch after operations that others can see or that end something: accesses to volatile words, home stores, fences, events. Between these
+//! a thread accesses only its own data (its log, or words under its locks), and a crash cannot reveal the difference, since the stores of that time
+//! may be missing anyway.
 
 use fastrand::Rng;
 
 /// How threads are interleaved.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// A switch after one in so many candidates, to a random thread.
+    /// Switches at one in so many candidates, to a random thread.
     Random {
-        /// One in so many.
+        /// One in how many candidates.
         every: u32,
     },
-    /// Threads have priorities; at a few random candidates, more likely next to persistence steps, the running
-    /// thread falls behind all others (probabilistic concurrency testing).
+    /// Threads have priorities. At a few random candidates, more likely next to persistence steps, the running thread gets the lowest priority
+    /// (probabilistic concurrency testing).
     Priorities {
-        /// One in so many ordinary candidates.
+        /// One in how many ordinary candidates.
         every: u32,
-        /// One in so many of the candidates next to a fence or an event.
+        /// One in how many candidates next to a fence or an event.
         critical: u32,
-        /// Whether the thread then stalls: until what it has asked for next is complete it goes on by one candidate
-        /// at a time, only while all others wait. A thread that has just left a step out often does.
+        /// Whether the thread then stalls: until its next requested write-back is complete, it runs for one candidate at a time, and only while all
+        /// others wait. A thread that has just left a step out often stalls.
         stalls: bool,
     },
-    /// At the listed choice points these threads go on; at all others the running one does, or, where it
-    /// pauses or has ended, the next one in the circle. Choice points are counted from 0, the beginning. At a non-temporal store the
-    /// number of threads in the place of a thread says that the store is late; otherwise it is visible at once.
+    /// At the listed choice points these threads continue. At all others the running thread continues or, if it pauses or has ended, the next one in
+    /// cyclic order. Choice points are counted from 0, the beginning. At a non-temporal store the number of threads, in place of a thread, means that
+    /// the store is late; otherwise it is visible immediately.
     Guided(Vec<(u32, usize)>),
 }
 
-/// A point after the last one that a [`Policy::Guided`] lists, at which another thread could have gone on.
+/// A choice point after the last one that a [`Policy::Guided`] lists, at which another thread could have continued.
 #[derive(Clone, Debug)]
 pub struct ChoicePoint {
     /// Its number.
     pub number: u32,
     /// When.
     pub time: u32,
-    /// A number for the state there (`state.rs`).
+    /// A fingerprint of the state there (`state.rs`).
     pub state: u64,
-    /// Who went on; at a non-temporal store, the number of threads and one for a store that is visible at once.
+    /// Which thread continued. At a non-temporal store: the number of threads plus one, for a store that is visible immediately.
     pub chosen: usize,
-    /// Who else could have.
+    /// Which other threads could have continued.
     pub others: Vec<usize>,
-    /// Whether that takes a preemption.
+    /// Whether choosing another thread takes a preemption.
     pub preempts: bool,
 }
 
@@ -55,21 +55,21 @@ pub(crate) struct Scheduler {
     random: Rng,
     priorities: Vec<i64>,
     lowest: i64,
-    /// The thread that stalls, and those that have waited since it went on last.
+    /// The thread that stalls, and the threads that have waited since it last ran.
     stalled: Option<usize>,
     waiting: Vec<usize>,
     /// Whether a step was left out since the last candidate.
     left_out: bool,
-    /// Choice points so far.
+    /// How many choice points there were.
     choices: u32,
     next_listed: usize,
     target: Option<usize>,
     last: usize,
-    /// Those that run.
+    /// The threads that are running.
     running: Vec<usize>,
-    /// The choice point at which a thread gives way, until another is chosen.
+    /// The choice point at which a thread gives way, until another thread is chosen.
     giving_way: Option<u32>,
-    /// Who went on where, so that a guided run can repeat it.
+    /// Which thread continued at which choice point, so that a guided run can repeat the schedule.
     pub taken: Vec<(u32, usize)>,
     /// Choice points after the listed ones.
     pub points: Vec<ChoicePoint>,
@@ -99,7 +99,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether `thread` gives way after an operation at which it might; `state` tells time and state.
+    /// Returns whether `thread` gives way after an operation at which it might; `state` returns time and state.
     pub fn candidate(
         &mut self,
         thread: usize,
@@ -151,8 +151,8 @@ impl Scheduler {
         }
     }
 
-    /// Whether a non-temporal store, which the running thread is about to make, is late; `state` tells time and a number for the state and the
-    /// store. A late store counts as a preemption.
+    /// Returns whether a non-temporal store, which the running thread is about to make, is late; `state` returns the time and a fingerprint of the
+    /// state and the store. A late store counts as a preemption.
     pub fn is_late(&mut self, state: impl FnOnce() -> (u32, u64)) -> bool {
         if self.running.len() < 2 {
             return false;
@@ -181,7 +181,7 @@ impl Scheduler {
         is_late
     }
 
-    /// The thread that the list names for this choice point.
+    /// Returns the thread that the list names for this choice point.
     fn listed(&mut self) -> Option<usize> {
         let Policy::Guided(list) = &self.policy else { return None };
         let &(_, thread) = list.get(self.next_listed).filter(|&&(number, _)| number == self.choices)?;
@@ -189,10 +189,10 @@ impl Scheduler {
         Some(thread)
     }
 
-    /// A choice point past the list, where `chosen` goes on.
+    /// Notes a choice point after the list, where `chosen` continues.
     fn note(&mut self, chosen: usize, preempts: bool, state: impl FnOnce() -> (u32, u64)) {
         if matches!(&self.policy, Policy::Guided(list) if self.next_listed == list.len()) {
-            // Whoever pauses does not go on while others can.
+            // A thread that pauses does not continue while others can.
             let others = self.running.iter().copied();
             let others =
                 others.filter(|&other| other != chosen && (preempts || other != self.last)).collect();
@@ -201,28 +201,28 @@ impl Scheduler {
         }
     }
 
-    /// The running thread leaves a step out.
+    /// Notes that the running thread leaves a step out.
     pub fn leaves_out(&mut self) {
         self.left_out = true;
     }
 
-    /// The threads that run.
+    /// Returns the running threads.
     pub fn running(&self) -> &[usize] {
         &self.running
     }
 
-    /// What `thread` has asked for is complete.
+    /// Notes that the write-backs that `thread` has requested are complete.
     pub fn completes(&mut self, thread: usize) {
         self.stalled.take_if(|stalled| *stalled == thread);
     }
 
-    /// `thread` waits for another.
+    /// Makes `thread` wait for another.
     pub fn pause(&mut self, thread: usize) {
         if self.stalled.is_some() && !self.waiting.contains(&thread) {
             self.waiting.push(thread);
         }
         if matches!(self.policy, Policy::Priorities { .. }) {
-            // Any of the others may go on.
+            // Choose any of the others at random.
             if self.running.len() > 2 && self.random.bool() {
                 self.random.shuffle(&mut self.priorities);
             }
@@ -237,7 +237,7 @@ impl Scheduler {
         }
     }
 
-    /// The position in `running` of the thread to run next.
+    /// Returns the position in `running` of the thread to run next.
     pub fn choose(&mut self, running: &[usize], state: impl FnOnce() -> (u32, u64)) -> usize {
         self.running.clear();
         self.running.extend_from_slice(running);

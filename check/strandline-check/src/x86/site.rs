@@ -1,10 +1,10 @@
-//! Which code of a program of one's own asks for the operation that a world is performing, and what it stands for.
+//! Which code of a checked program issued the operation that a world is performing.
 
 use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 
-/// A place in the source of a program of one's own.
+/// A place in the source of a checked program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     file: &'static str,
@@ -13,17 +13,17 @@ pub struct Source {
 }
 
 impl Source {
-    /// A line of a program that is not written in Rust; 0: it is not known, and `file` says what is.
+    /// Returns a line of a program that is not written in Rust. Line 0 means that it is unknown; `file` then describes the place.
     pub(crate) fn of_line(file: &'static str, line: u32) -> Self {
         Self { file, line, column: 0 }
     }
 
-    /// Its file.
+    /// Returns the file.
     pub fn file(&self) -> &'static str {
         self.file
     }
 
-    /// Its line, from 1; 0 if that is not known, and then [`file`](Source::file) says what is.
+    /// Returns the line, from 1. It is 0 if unknown, and then [`file`](Source::file) describes the place.
     pub fn line(&self) -> u32 {
         self.line
     }
@@ -44,18 +44,18 @@ impl fmt::Display for Source {
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for Source {
-    /// As it is displayed.
+    /// Serialises the displayed text.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-/// A place in a program of one's own.
+/// A place in a checked program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
     /// The source line.
     pub at: Source,
-    /// The step that the program has named; empty if it has named none.
+    /// The step that the program has named; empty if it has not named one.
     pub step: &'static str,
 }
 
@@ -72,28 +72,28 @@ thread_local! {
     static IS_PART: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The next operation that this thread of the operating system performs is asked for here.
+/// Sets the place of the next operation of this thread of the operating system.
 pub(crate) fn set(site: Site) {
     SITE.set(Some(site));
     IS_ATOMIC.set(false);
 }
 
-/// The next operation is a load that acquires, or a store that releases.
+/// Marks the next operation as a load with acquire or a store with release ordering.
 pub(crate) fn set_atomic() {
     IS_ATOMIC.set(true);
 }
 
-/// Who asks for the present operation; nobody, where code of Strandline does. And whether it acquires or releases.
+/// Takes the place of the present operation, and whether it has acquire or release ordering. There is no place if Strandline's own code issued it.
 pub(crate) fn take() -> (Option<Site>, bool) {
     (SITE.take(), IS_ATOMIC.take())
 }
 
-/// The stores that follow are parts of one, or are again stores of their own.
+/// Sets whether the following stores are parts of one store.
 pub(crate) fn set_part(is_part: bool) {
     IS_PART.set(is_part);
 }
 
-/// Whether the present store is a part of one.
+/// Returns whether the present store is part of a larger one.
 pub(crate) fn is_part() -> bool {
     IS_PART.get()
 }

@@ -1,4 +1,4 @@
-//! A crash told so that it can be understood.
+//! Describes a crash for a report.
 
 use strandline_core::memory::{Event, Operation};
 
@@ -6,13 +6,13 @@ use super::crash::Decision;
 use super::missing::Missing;
 use super::trace::{Mark, Store, Trace};
 
-/// Lines of a history that are told.
+/// How many lines of a history are shown, at most.
 const LONGEST: usize = 60;
 
 /// See [`Trace::story`].
 pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines = stores(trace, began, time, &describe);
-    // Consecutive write-backs of one step are one line.
+    // Consecutive write-backs of one step become one line.
     let mut last: Option<(u32, String, u32, usize)> = None;
     for mark in trace.marks.iter().filter(|mark| (began + 1..=time).contains(&mark.time)) {
         let thread = mark.thread;
@@ -60,7 +60,7 @@ pub(crate) fn history(trace: &Trace, began: u32, time: u32, describe: impl Fn(u3
     text
 }
 
-/// The stores up to `time`, each with its time.
+/// Returns the stores up to `time`, each with its time.
 fn stores(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<(u32, String)> {
     let mut lines = Vec::new();
     for line in &trace.lines {
@@ -77,12 +77,12 @@ fn stores(trace: &Trace, began: u32, time: u32, describe: impl Fn(u32) -> String
     lines
 }
 
-/// The source line of `mark` in brackets, and its step.
+/// Returns the source line of `mark` in brackets, and its step.
 fn place(mark: &Mark) -> String {
     mark.site.map_or_else(String::new, |site| format!(" ({site})"))
 }
 
-/// What `missing` says, in words.
+/// Describes `missing` in words.
 pub(crate) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl Fn(u32) -> String) -> String {
     let Some(Missing { store, word, before, suffices }) = missing else {
         return "no write-back or fence: the history is wrong with nothing lost".to_owned();
@@ -113,7 +113,7 @@ pub(crate) fn missing(trace: &Trace, missing: Option<&Missing>, describe: impl F
     format!("{what}, before {event} at {before}{rest}")
 }
 
-/// What was stored and did not survive, by `decisions`.
+/// Describes the stores that did not survive, by `decisions`.
 pub(crate) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> Vec<String> {
     let lost = decisions.iter().filter(|decision| decision.is_loss());
     let tell = |decision: &Decision| {
@@ -122,7 +122,7 @@ pub(crate) fn lost(decisions: &[Decision], describe: impl Fn(u32) -> String) -> 
     lost.map(tell).take(40).collect()
 }
 
-/// What a recovery did before power failed in it; zeros stored one after the other are one line.
+/// Describes the operations of a recovery before power failed in it; consecutive stores of zero become one line.
 pub(crate) fn recovery(operations: &[Operation], describe: impl Fn(u32) -> String) -> Vec<String> {
     let mut lines = Vec::new();
     let mut zeros = 0;

@@ -1,17 +1,15 @@
-//! What a run leaves behind for the exploration of its crashes: for every line its stores and when they
-//! became durable, and every transaction with what it read and wrote.
+//! The trace of a run, from which its crashes are explored: for every line its stores and when they became durable, and every transaction with its
+//! reads and writes.
 //!
-//! Time counts the operations that matter; a crash *at* time `t` comes after everything up to `t`. The cut of
-//! a line is the number of its stores that survive. From a crash point only the bounds of the cuts are
-//! derived, by binary search, and nothing is copied.
+//! Time counts the operations that matter; a crash *at* time `t` comes after everything up to `t`. The cut of a line is the number of its stores that
+//! survive. Only the bounds of the cuts depend on the crash point. They are found by binary search, and nothing is copied.
 //!
 //! # Which crash points are worth trying
 //!
-//! Between two completions of write-backs the upper bounds of the cuts rise and the lower bounds stay, so the
-//! states of a later crash include those of an earlier one. What must have survived grows with every
-//! acknowledgement; what may have survived grows when a transaction enters commit. So every violation shows at
-//! a point just before a completion or an entry into commit, or at the end; the others are left out. Where
-//! caches survive there is one state to each point, and every store is a point.
+//! Between two completions of write-backs the upper bounds of the cuts rise and the lower bounds stay, so the states of a later crash include those
+//! of an earlier one. With every acknowledgement more must have survived; with every transaction that enters commit more may have survived. So every
+//! violation shows just before a completion or an entry into commit, or at the end; other points are left out. If caches survive, each point has one
+//! state, and every store is a point.
 
 use std::collections::HashMap;
 
@@ -23,22 +21,22 @@ use super::story;
 /// A store to a word of the pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
-    /// When.
+    /// When it was made.
     pub time: u32,
     /// The word's number in the pool.
     pub word: u32,
-    /// What.
+    /// The stored value.
     pub value: u64,
-    /// By which thread.
+    /// The thread that made it.
     pub thread: u32,
-    /// By which code, if that is known.
+    /// The place in the code, if known.
     pub source: Option<Source>,
-    /// Whether it is a part of a store of several words.
+    /// Whether it is part of a store of several words.
     pub is_part: bool,
 }
 
 impl Store {
-    /// The source line in brackets, with a space before it; nothing if it is not known.
+    /// Returns the source line in brackets, after a space, or an empty text if it is unknown.
     pub fn source(&self) -> String {
         self.source.map_or_else(String::new, |at| format!(" ({at})"))
     }
@@ -49,14 +47,14 @@ impl Store {
 pub struct LineHistory {
     /// The line's number in the pool.
     pub line: u32,
-    /// In the order of time.
+    /// The stores in the order of time.
     pub stores: Vec<Store>,
-    /// At the first time, all stores up to the second were durable.
+    /// Pairs of a time and a number of stores: at this time that many stores were durable.
     pub durable: Vec<(u32, u32)>,
 }
 
 impl LineHistory {
-    /// The least and the greatest cut of a crash at `time`.
+    /// Returns the least and the greatest cut of a crash at `time`.
     pub fn cuts(&self, time: u32) -> (usize, usize) {
         let completed = self.durable.partition_point(|&(when, _)| when <= time);
         let upto = completed.checked_sub(1).map_or(0, |last| self.durable[last].1);
@@ -72,52 +70,52 @@ pub struct Update {
     pub id: u64,
     /// When it had made its last store in place and still held its locks ([`Event::Executed`]).
     pub executed: Option<u32>,
-    /// Orders conflicting transactions; known when the trace is finished.
+    /// Its position in an order of conflicting transactions; known when the trace is finished.
     pub order: u64,
     /// Its thread.
     pub thread: u32,
-    /// When its first store or its entry into commit was.
+    /// The time of its first store or its entry into commit.
     pub began: u32,
     /// When it entered commit; `u32::MAX`: never.
     pub entered: u32,
     /// When it was acknowledged; `u32::MAX`: never.
     pub acknowledged: u32,
-    /// Words read, with the time of the store that was read (0: what was there before).
+    /// Words that it read, each with the time of the store that it saw (0: the initial value).
     pub reads: Vec<(u32, u32)>,
-    /// Words written, last values.
+    /// Words that it wrote, with their last values.
     pub writes: Vec<(u32, u64)>,
 }
 
 /// A read-only transaction that was acknowledged.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    /// When.
+    /// When it was acknowledged.
     pub acknowledged: u32,
-    /// As in [`Update`].
+    /// Its reads, like [`Update::reads`].
     pub reads: Vec<(u32, u32)>,
 }
 
 /// An operation kept for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
-    /// When.
+    /// When it was executed.
     pub time: u32,
-    /// By which thread.
+    /// The thread that executed it.
     pub thread: u32,
-    /// What.
+    /// The operation.
     pub operation: Operation,
-    /// By which code, where a program of one's own asks for it.
+    /// The place in the code of a checked program, if known.
     pub site: Option<Site>,
-    /// Why it is for nothing, if it is; known for programs of one's own.
+    /// Why it is redundant, if it is; known for checked programs.
     pub waste: Option<Waste>,
 }
 
-/// Why a write-back or a fence makes nothing durable that would not be without it.
+/// Why a write-back or a fence is redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Waste {
-    /// The thread has written the line back already since the last store to it.
+    /// The thread has already written the line back since the last store to it.
     Redundant,
-    /// All of the line is durable.
+    /// The whole line is durable.
     Clean,
     /// Nothing has been written back since the thread's last fence.
     NothingPending,
@@ -126,50 +124,50 @@ pub enum Waste {
 /// A load that sees another thread's store.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// The time of what came before it.
+    /// The time of the operation before it.
     pub time: u32,
     /// When the store was made.
     pub store: u32,
-    /// Who loads.
+    /// The place of the load.
     pub site: Site,
 }
 
-/// All that happened in a life that a crash can depend on.
+/// Everything in a life that a crash can depend on.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// The pool at the beginning, durable.
+    /// The initial, durable contents of the pool.
     pub initial: Vec<u64>,
     /// Lines that were stored to.
     pub lines: Vec<LineHistory>,
     line_index: Vec<u32>,
     /// Crash points, in order.
     pub points: Vec<u32>,
-    /// Points at which a step was about to be left out, or that preemption chose.
+    /// Points at which a step was about to be left out, or which preemption chose.
     pub hints: Vec<u32>,
-    /// Transactions in the order in which they entered commit, after the end; those that never did come last.
+    /// Transactions in the order in which they entered commit, once the trace is finished; those that never did come last.
     pub updates: Vec<Update>,
     /// Read-only transactions.
     pub readers: Vec<Reader>,
-    /// When a transaction stored home: time and index of the transaction, in the order of time.
+    /// The home stores of transactions: time and index of the transaction, in the order of time.
     pub home: Vec<(u32, u32)>,
     /// Write-backs, fences and events.
     pub marks: Vec<Mark>,
-    /// Loads of programs of one's own that were the first of their threads to see another's store.
+    /// Loads of checked programs that were the first of their threads to see a store of another thread.
     pub seen: Vec<Seen>,
-    /// What must not happen whatever survives: a lock released over an unfenced non-temporal store.
+    /// Faults whatever survives: a lock released over an unfenced non-temporal store.
     pub faults: Vec<String>,
     /// The last time.
     pub time: u32,
 }
 
 impl Trace {
-    /// A trace that begins with `initial`.
+    /// Creates a trace that begins with `initial`.
     pub fn new(initial: Vec<u64>) -> Self {
         let lines = initial.len().div_ceil(8);
         Self { initial, line_index: vec![0; lines], ..Self::default() }
     }
 
-    /// The history of line `line`, made if there is none.
+    /// Returns the history of line `line`, created if there is none.
     fn line_mut(&mut self, line: u32) -> &mut LineHistory {
         let slot = &mut self.line_index[line as usize];
         if *slot == 0 {
@@ -179,7 +177,7 @@ impl Trace {
         &mut self.lines[*slot as usize - 1]
     }
 
-    /// The history of line `line`, if it was stored to.
+    /// Returns the history of line `line`, if it was stored to.
     pub fn line(&self, line: u32) -> Option<&LineHistory> {
         match self.line_index[line as usize] {
             0 => None,
@@ -193,7 +191,7 @@ impl Trace {
         self.time
     }
 
-    /// Adds `store` at a time of its own, which is returned; with `every`, as a crash point.
+    /// Adds `store` at a time of its own, which is returned; with `every`, also as a crash point.
     pub fn store(&mut self, store: Store, every: bool) -> u32 {
         let time = self.tick();
         self.line_mut(store.word / 8).stores.push(Store { time, ..store });
@@ -203,14 +201,14 @@ impl Trace {
         time
     }
 
-    /// Makes the present a crash point: the next operation makes fewer states possible, or more of them right.
+    /// Makes the present time a crash point: the next operation makes fewer states possible, or more of them right.
     pub fn point(&mut self) {
         if self.points.last() != Some(&self.time) {
             self.points.push(self.time);
         }
     }
 
-    /// All stores of `line` up to `upto` are durable now.
+    /// Makes all stores of `line` up to `upto` durable now.
     pub(crate) fn complete(&mut self, line: u32, upto: u32) {
         let time = self.time;
         let slot = self.line_index[line as usize];
@@ -229,7 +227,7 @@ impl Trace {
         }
     }
 
-    /// What would be if the stores of `line` up to `upto` had become durable at `when`.
+    /// Changes the history as if the stores of `line` up to `upto` had become durable at `when`.
     pub(crate) fn make_durable(&mut self, line: u32, when: u32, upto: u32) {
         let slot = self.line_index[line as usize];
         let Some(history) = (slot as usize).checked_sub(1).and_then(|at| self.lines.get_mut(at)) else {
@@ -243,7 +241,7 @@ impl Trace {
         }
     }
 
-    /// Keeps an operation of `thread` at the present time, for reports.
+    /// Records an operation of `thread` at the present time, for reports.
     pub fn mark(&mut self, thread: u32, operation: Operation) {
         self.mark_site(thread, operation, None, None);
     }
@@ -259,8 +257,7 @@ impl Trace {
         self.marks.push(Mark { time, thread, operation, site, waste });
     }
 
-    /// The last time at which thread `thread` was told of an acknowledgement, up to `time`: how many there
-    /// were by then, over all threads.
+    /// Returns the numbers that any thread has acknowledged up to `time`, in the order of time.
     pub fn acknowledged(&self, time: u32) -> Vec<u64> {
         let upto = self.marks.partition_point(|mark| mark.time <= time);
         self.marks[..upto]
@@ -272,19 +269,19 @@ impl Trace {
             .collect()
     }
 
-    /// The history after `began` up to `time`, an operation a line, at most its last 60: stores to the pool, write-backs, fences and events.
-    /// `describe` names a word of the pool.
+    /// Returns the history after `began` up to `time`, one operation per line, at most its last 60: stores to the pool, write-backs, fences and
+    /// events. `describe` names a word of the pool.
     pub fn story(&self, began: u32, time: u32, describe: impl Fn(u32) -> String) -> Vec<String> {
         story::history(self, began, time, describe)
     }
 
-    /// The transaction that made the home store at `time`.
+    /// Returns the transaction that made the home store at `time`.
     pub fn writer(&self, time: u32) -> Option<usize> {
         let at = self.home.binary_search_by_key(&time, |&(when, _)| when).ok()?;
         Some(self.home[at].1 as usize)
     }
 
-    /// A transaction's first store, or entry into commit; returns its index.
+    /// Adds a transaction at its first store or its entry into commit; returns its index.
     pub(crate) fn begin_update(&mut self, thread: u32, id: u64, reads: Vec<(u32, u32)>) -> u32 {
         let (began, never) = (self.time, u32::MAX);
         let writes = Vec::new();
@@ -302,16 +299,15 @@ impl Trace {
         self.updates.len() as u32 - 1
     }
 
-    /// The transaction with this TxID.
+    /// Returns the transaction with this TxID.
     pub(crate) fn update_mut(&mut self, id: u64) -> Option<&mut Update> {
         self.updates.iter_mut().rev().find(|update| update.id == id)
     }
 
-    /// Ends the trace: the end is a crash point too, and the last values of each transaction are kept.
+    /// Ends the trace: makes the end a crash point, and fixes the last values of each transaction.
     pub fn finish(&mut self) {
         self.point();
-        // TxIDs of schemes that store in place may say nothing of the order. Where other transactions commit beside those that
-        // store in place, they do.
+        // The TxIDs of schemes that store in place need not reflect the order. They do if other transactions commit beside those that store in place.
         let committed = |update: &&Update| update.entered != u32::MAX;
         let in_place = self.updates.iter().filter(committed).all(|update| update.executed.is_some());
         for update in &mut self.updates {

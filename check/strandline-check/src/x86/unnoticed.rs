@@ -1,4 +1,4 @@
-//! What an invariant does not notice: memory that is spoiled though the program came to its end and no power failed.
+//! Finds what an invariant does not notice, by spoiling memory after the program reached its end and no power failed.
 
 use std::rc::Rc;
 
@@ -9,17 +9,17 @@ use super::own::{Interleaving, Own, OwnJudge};
 use super::trace::Trace;
 use crate::Setting;
 
-/// Objects that are spoiled, at most.
+/// How many objects are spoiled, at most.
 const OBJECTS: usize = 64;
 
-/// Names that are told, at most.
+/// How many names are reported, at most.
 const TOLD: usize = 8;
 
-/// An object in memory: what it is called, and its words.
+/// An object in memory: its name, and its words.
 pub(crate) type Object = (String, Vec<u32>);
 
-/// Sentences about what the invariant accepts though it is wrong: each of `objects` with its words inverted, and memory as it was before a
-/// program that has acknowledged something.
+/// Tries wrong states: it inverts the words of each of `objects`, and takes the initial memory after a program that has acknowledged something.
+/// Returns a sentence for each one that the invariant accepts.
 pub(crate) fn unnoticed(own: &Own<'_>, objects: impl FnOnce(&Trace) -> Vec<Object>) -> Vec<String> {
     let Ok(run) = own.live(Interleaving::guided(&[], None)) else { return Vec::new() };
     let mut judge = OwnJudge(own);
@@ -44,7 +44,7 @@ pub(crate) fn unnoticed(own: &Own<'_>, objects: impl FnOnce(&Trace) -> Vec<Objec
         image
     };
     let objects = objects(&run.trace);
-    // Spread over all of them.
+    // Choose objects spread over all of them.
     let every = objects.len().div_ceil(OBJECTS).max(1);
     let tried: Vec<&Object> = objects.iter().step_by(every).collect();
     let missed: Vec<&str> =

@@ -1,7 +1,6 @@
-//! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent, every load
-//! reads the latest store, unless stores are delayed as total store order has it, or a non-temporal store is late (`late.rs`). The world keeps what each thread
-//! knows of the order of stores (its views), so that a write-back covers what it must cover and no more, and
-//! leaves a [`Trace`].
+//! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent: every load reads the latest store, unless stores are
+//! delayed as total store order permits, or a non-temporal store is late (`late.rs`). The world tracks what each thread knows of the order of stores
+//! (its views), so that a write-back covers exactly what it must cover, and leaves a [`Trace`].
 
 mod late;
 
@@ -25,33 +24,33 @@ use super::state::State;
 use super::trace::{Seen, Store, Trace, Waste};
 use crate::Setting;
 
-/// After so many operations a run is taken to go on for ever.
+/// After this many operations a run counts as endless.
 const PATIENCE: u64 = 20_000_000;
-/// The same of a program of one's own.
+/// The same bound for checked programs.
 const OWN_PATIENCE: u64 = 1_000_000;
-/// Pauses of a thread while nothing changes, after which it waits for ever if all others do.
+/// How often a thread may pause while nothing changes. If all other threads only pause, too, it then counts as waiting forever.
 const IDLE_PAUSES: u32 = 500;
-/// Preemption is more likely within so many candidates after a persistence step.
+/// Preemption is more likely within this many candidates after a persistence step.
 const CRITICAL_CANDIDATES: u32 = 4;
 
-/// What one thread knows of the order of stores, and what it has asked for.
+/// A thread's knowledge of the order of stores, and the write-backs that it has requested.
 struct View {
-    /// The newest store that the thread has seen, by word.
+    /// For each word the newest store that the thread has seen.
     persistent: Vec<u32>,
     volatile: Vec<u32>,
-    /// The same by line of the pool.
+    /// For each line of the pool the newest store that the thread has seen.
     line: Vec<u32>,
-    /// The newest of all words.
+    /// The newest store of all words that the thread has seen.
     newest: u32,
-    /// vpr: what a later write-back is ordered after.
+    /// The view vpr: the stores that a later write-back is ordered after.
     ordered: u32,
-    /// vpa of lines that are not complete.
+    /// The view vpa of lines whose write-backs are not complete.
     asked: Vec<(u32, u32)>,
     unfenced_non_temporal: bool,
     transaction: RunningTransaction,
-    /// Candidates until preemption is ordinary again.
+    /// How many candidates are left until preemption has its ordinary probability.
     critical: u32,
-    /// Pauses since something has changed.
+    /// How often the thread has paused since something changed.
     idle: u32,
 }
 
@@ -65,21 +64,21 @@ struct IssuedStore {
     is_part: bool,
 }
 
-/// The store buffers of total store order: each thread's stores reach memory in their order, some time later.
+/// The store buffers of total store order: each thread's stores reach memory in their order, with a delay.
 struct Delayed {
     random: Rng,
     buffers: Vec<VecDeque<IssuedStore>>,
 }
 
 impl IssuedStore {
-    /// By the code whose operation is being performed.
+    /// Returns a store by the code whose operation is being performed.
     fn now(space: Space, at: u64, value: u64, site: Option<Site>) -> Self {
         let source = site.map_or_else(|| strandline_core::memory::hosted::caller().into(), |site| site.at);
         Self { space, at, value, source, is_part: site::is_part() }
     }
 }
 
-/// The world in which a program runs whose stores reach memory as x86 allows.
+/// The world in which a program's stores reach memory as x86 permits.
 pub struct X86World {
     persistent: Box<[Cell<u64>]>,
     volatile: Box<[Cell<u64>]>,
@@ -92,18 +91,18 @@ pub struct X86World {
     views: RefCell<Vec<View>>,
     trace: RefCell<Trace>,
     scheduler: RefCell<Scheduler>,
-    /// Kept where states are told apart.
+    /// Present if states are distinguished.
     state: RefCell<Option<State>>,
-    /// Stores that are delayed, if they are.
+    /// The delayed stores, if stores are delayed.
     delayed: RefCell<Option<Delayed>>,
     late: RefCell<LateStores>,
     /// Whether non-temporal stores may be late.
     has_late_stores: Cell<bool>,
-    /// Kept where races are looked for.
+    /// Present if the world looks for races.
     order: RefCell<Option<HappensBefore>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
-    /// Whether the program is one's own: threads may switch at every access, and one that hangs is stopped.
+    /// Whether this is a checked program: its threads may switch at every access, and it is stopped if it hangs.
     is_own: Cell<bool>,
 }
 
@@ -112,8 +111,8 @@ fn cells(words: &[u64]) -> Box<[Cell<u64>]> {
 }
 
 impl X86World {
-    /// A world whose pool durably holds `image`, with zeroed volatile words, for threads below `threads`. The
-    /// words in `data` are those of transactions.
+    /// Creates a world whose pool durably holds `image`, with zeroed volatile words, for threads below `threads`. The words in `data` belong to
+    /// transactions.
     pub fn new(
         image: Vec<u64>,
         volatile_bytes: u64,
@@ -157,15 +156,15 @@ impl X86World {
         }
     }
 
-    /// What runs is a program of one's own: threads may switch at every access to either memory, non-temporal stores may be late, and a
-    /// program that hangs is stopped soon.
+    /// Prepares for a checked program: threads may switch at every access to either memory, non-temporal stores may be late, and a program that hangs
+    /// is stopped soon.
     pub(crate) fn run_own(&self) {
         self.is_own.set(true);
         self.has_late_stores.set(true);
         self.patience.set(OWN_PATIENCE);
     }
 
-    /// `thread` has paused. If nothing has changed for long and all that run have done nothing but pause, they wait for ever.
+    /// Handles a pause of `thread`. If nothing has changed for long and all running threads have only paused, they wait forever.
     fn pauses(&self, thread: usize) {
         let views = &mut *self.views.borrow_mut();
         views[thread].idle += 1;
@@ -180,13 +179,13 @@ impl X86World {
         }
     }
 
-    /// What runs is a recording: as [`run_own`](Self::run_own), and it ends.
+    /// Prepares for a recording. It is run like a checked program ([`run_own`](Self::run_own)), but it always ends.
     pub(crate) fn run_recorded(&self) {
         self.is_own.set(true);
         self.patience.set(u64::MAX);
     }
 
-    /// What a write-back of the line at `offset` by `thread` is for.
+    /// Returns why a write-back of the line at `offset` by `thread` is redundant, if it is.
     fn waste_of_write_back(&self, thread: usize, offset: u64) -> Option<Waste> {
         let (trace, views) = (self.trace.borrow(), self.views.borrow());
         let line = (offset / 64) as u32;
@@ -210,7 +209,7 @@ impl X86World {
         }
     }
 
-    /// Notes an operation of a program of one's own, if it is one.
+    /// Notes an operation if a checked program issued it.
     fn note(&self, thread: usize, operation: Operation, site: Option<Site>) {
         let waste = match operation {
             _ if site.is_none() => None,
@@ -220,12 +219,12 @@ impl X86World {
         self.trace.borrow_mut().mark_site(thread as u32, operation, site, waste);
     }
 
-    /// The pool as the threads see it.
+    /// Returns the pool as the threads see it.
     pub fn contents(&self) -> Vec<u64> {
         self.persistent.iter().map(Cell::get).collect()
     }
 
-    /// The number of operations so far that crash points refer to.
+    /// Returns the time, which counts the operations that crash points refer to.
     pub fn time(&self) -> u32 {
         self.trace.borrow().time
     }
@@ -233,7 +232,7 @@ impl X86World {
     /// Runs `threads`, interleaved by `policy`; returns the choice points of a guided run.
     ///
     /// # Panics
-    /// A thread panics, or runs for ever.
+    /// Panics if a thread panics or runs forever.
     pub fn run(self: &Rc<Self>, threads: Vec<Thread<'_>>, policy: Policy, seed: u64) -> Vec<ChoicePoint> {
         *self.scheduler.borrow_mut() = Scheduler::new(policy, threads.len(), seed);
         let world: Rc<dyn World> = self.clone();
@@ -248,19 +247,19 @@ impl X86World {
         std::mem::take(&mut self.scheduler.borrow_mut().points)
     }
 
-    /// The choices of the last run, if it was not guided: a guided run that is given them repeats it.
+    /// Returns the choices of the last run, if it was not guided; a guided run with these choices repeats it.
     pub(crate) fn schedule(&self) -> Vec<(u32, usize)> {
         std::mem::take(&mut self.scheduler.borrow_mut().taken)
     }
 
-    /// During the next [`run`](Self::run) stores wait in store buffers for a while, at random. Atomic operations,
-    /// fences, write-backs, non-temporal stores and events of a thread wait for its stores.
+    /// Makes stores wait in store buffers for random times during the next [`run`](Self::run). Atomic operations, fences, write-backs, non-temporal
+    /// stores and events of a thread wait for its stores.
     pub fn delay_stores(&self, seed: u64) {
         let buffers = vec![VecDeque::new(); self.views.borrow().len()];
         *self.delayed.borrow_mut() = Some(Delayed { random: Rng::with_seed(seed), buffers });
     }
 
-    /// The delayed stores of `thread` reach memory.
+    /// Lets the delayed stores of `thread` reach memory.
     fn drain(&self, thread: usize) {
         while let Some(store) = self.oldest_delayed(thread) {
             self.store(thread, store);
@@ -271,7 +270,7 @@ impl X86World {
         self.delayed.borrow_mut().as_mut()?.buffers[thread].pop_front()
     }
 
-    /// A store of any thread may reach memory now.
+    /// Lets a store of any thread reach memory, if chance decides so.
     fn drain_some(&self) {
         let mut delayed = self.delayed.borrow_mut();
         let Some(Delayed { random, buffers }) = &mut *delayed else { return };
@@ -286,37 +285,37 @@ impl X86World {
         }
     }
 
-    /// What `thread` has stored there last, if that is delayed.
+    /// Returns what `thread` has last stored there, if that store is delayed.
     fn forwarded(&self, thread: usize, space: Space, at: u64) -> Option<u64> {
         let delayed = self.delayed.borrow();
         let mut buffer = delayed.as_ref()?.buffers[thread].iter().rev();
         buffer.find(|store| (store.space, store.at) == (space, at)).map(|store| store.value)
     }
 
-    /// From now on states are told apart; `shared` are the lines that are known to be (`state.rs`).
+    /// Distinguishes states from now on; `shared` are the lines known to be shared (`state.rs`).
     pub fn tell_states(&self, shared: BTreeSet<u32>) {
         let (threads, lines) = (self.views.borrow().len(), self.persistent.len().div_ceil(8));
         *self.state.borrow_mut() = Some(State::new(threads, lines, shared));
     }
 
-    /// Lines that turned out to be shared.
+    /// Returns the lines that turned out to be shared.
     pub fn found_shared(&self) -> BTreeSet<u32> {
         self.state.borrow_mut().take().map(|state| state.found_shared).unwrap_or_default()
     }
 
-    /// From now on data races are looked for; not while stores are delayed.
+    /// Looks for data races from now on. Stores must not be delayed.
     pub(crate) fn watch_races(&self) {
         let threads = self.views.borrow().len();
         let order = HappensBefore::new(threads, self.persistent.len(), self.volatile.len());
         *self.order.borrow_mut() = Some(order);
     }
 
-    /// The races that were found.
+    /// Returns the races that were found.
     pub(crate) fn races(&self) -> Vec<Race> {
         self.order.borrow_mut().take().map(|order| order.found).unwrap_or_default()
     }
 
-    /// Time, and a number for the state.
+    /// Returns the time and a fingerprint of the state.
     fn present(&self) -> (u32, u64) {
         let (trace, views, state) = (self.trace.borrow(), self.views.borrow(), self.state.borrow());
         let Some(state) = &*state else { return (trace.time, 0) };
@@ -341,7 +340,7 @@ impl X86World {
         (trace.time, number)
     }
 
-    /// The order of pending stores to shared lines against all that views can refer to.
+    /// Returns a fingerprint of the order of pending stores to shared lines relative to everything that views can refer to.
     fn order(&self, trace: &Trace, views: &[View], state: &State) -> u64 {
         let mut pending: Vec<(u32, u32)> = Vec::new();
         for history in state.shared.iter().filter_map(|&line| trace.line(line)) {
@@ -369,7 +368,7 @@ impl X86World {
         number
     }
 
-    /// Ends the run and takes its trace out.
+    /// Ends the run and returns its trace.
     pub fn finish(&self) -> Trace {
         let mut trace = self.trace.take();
         trace.finish();
@@ -483,7 +482,7 @@ impl X86World {
         }
     }
 
-    /// All that the thread has asked for is complete.
+    /// Completes the write-backs that the thread has requested.
     fn complete(&self, thread: usize, view: &mut View, trace: &mut Trace) {
         view.unfenced_non_temporal = false;
         self.scheduler.borrow_mut().completes(thread);
@@ -500,7 +499,7 @@ impl X86World {
     }
 
     fn exchange(&self, thread: usize, space: Space, offset: u64, value: u64, site: Option<Site>) {
-        // Both at once, so that no crash falls between them: what was asked for is durable before the new value can be.
+        // Completes the write-backs together with the operation, so that no crash falls between them: they are durable before the new value can be.
         self.complete(thread, &mut self.views.borrow_mut()[thread], &mut self.trace.borrow_mut());
         let time = self.store(thread, IssuedStore::now(space, offset, value, site));
         self.views.borrow_mut()[thread].ordered = time;
@@ -525,10 +524,10 @@ impl X86World {
         }
     }
 
-    /// Whether the threads have run for too long while the world is being torn down.
+    /// Returns whether the threads have run for too long while the world is being torn down.
     ///
     /// # Panics
-    /// They have, and it is not.
+    /// Panics if they have while it is not being torn down.
     fn is_out_of_patience(&self, thread: usize) -> bool {
         self.patience.set(self.patience.get().saturating_sub(1));
         if self.patience.get() > 0 {
@@ -545,7 +544,7 @@ impl X86World {
         true
     }
 
-    /// Carries out `operation`, with store buffers if `delays`; its value.
+    /// Executes `operation`, with store buffers if `delays`, and returns its value.
     fn carry_out(&self, thread: usize, operation: Operation, site: Option<Site>, delays: bool) -> u64 {
         match operation {
             Operation::Load(space, at) => self.load_or_forward(thread, space, at, site, delays),
@@ -605,7 +604,7 @@ impl X86World {
         trace.mark_site(thread as u32, operation, site, waste);
     }
 
-    /// Loads, from the thread's store buffer or late stores if they have the word.
+    /// Loads from the thread's store buffer or late stores if they have the word, or else from memory.
     fn load_or_forward(&self, thread: usize, space: Space, at: u64, site: Option<Site>, delays: bool) -> u64 {
         let delayed = if delays { self.forwarded(thread, space, at) } else { None };
         let forwarded = delayed.or_else(|| self.forwarded_late(thread, space, at));
@@ -632,7 +631,7 @@ impl X86World {
         old
     }
 
-    /// Whether another thread may run behind `operation`.
+    /// Returns whether another thread may run after `operation`.
     fn switch_point(&self, operation: Operation) -> SwitchPoint {
         let own = self.is_own.get();
         let is_candidate = match operation {
@@ -655,7 +654,7 @@ impl X86World {
         if is_candidate { SwitchPoint::Candidate { is_critical } } else { SwitchPoint::No }
     }
 
-    /// Whether the thread gives way at a candidate.
+    /// Returns whether the thread gives way at a candidate.
     fn gives_way(&self, thread: usize, is_critical: bool) -> bool {
         let near = {
             let view = &mut self.views.borrow_mut()[thread];
@@ -670,11 +669,11 @@ impl X86World {
     }
 }
 
-/// Whether another thread may run behind an operation.
+/// Whether another thread may run after an operation.
 enum SwitchPoint {
     No,
     Pause,
-    /// The scheduler decides; behind a critical operation a switch is likely to show something.
+    /// The scheduler decides. After a critical operation a switch is likely to reveal faults.
     Candidate {
         is_critical: bool,
     },
@@ -738,7 +737,7 @@ impl World for X86World {
             if trace.hints.last() != Some(&time) {
                 trace.hints.push(time);
             }
-            // The thread that leaves something out is worth preempting next.
+            // Preemption just after a thread leaves a step out is likely to reveal faults.
             for view in self.views.borrow_mut().iter_mut() {
                 view.critical = CRITICAL_CANDIDATES;
             }

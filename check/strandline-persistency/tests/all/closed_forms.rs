@@ -1,11 +1,11 @@
-//! The transactions of the paper's figures 2 to 5, event by event, against Table 1 (D1, D2, D13). The real
-//! schemes are held to the same formulas in the tests of the library.
+//! Compares the transactions of the paper's figures 2 to 5, event by event, with Table 1 (claims D1, D2 and D13). Tests of the library compare the
+//! real schemes with the same formulas.
 
 use std::num::NonZeroU32;
 
 use strandline_persistency::{CriticalPath, Event, Model, Place};
 
-/// Words of a thread's log entry, and of the volatile words that go with it.
+/// Words of a thread's log entry, and of the volatile words that belong to it.
 const ENTRY: u32 = 64;
 
 struct Machine {
@@ -32,7 +32,7 @@ impl Machine {
         self.emit(thread, [Event::Store(Place::volatile(lock))]);
     }
 
-    /// A persist, written back at once where the model wants that.
+    /// Stores a word, and writes it back immediately if the model needs that.
     fn persist(&mut self, thread: u32, word: u32) {
         self.emit(thread, [Event::Store(Place::persistent(word))]);
         if self.model == Model::EagerSync {
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// The model's barrier.
+    /// Executes the model's barrier.
     fn barrier(&mut self, thread: u32) {
         match self.model {
             Model::Strict => {}
@@ -51,7 +51,7 @@ impl Machine {
         }
     }
 
-    /// A persist barrier where only the models with strong persist atomicity need one.
+    /// Executes a persist barrier, under models with strong persist atomicity only.
     fn persist_barrier(&mut self, thread: u32) {
         if self.model.strong_persist_atomicity() {
             self.barrier(thread);
@@ -69,13 +69,13 @@ impl Machine {
 #[derive(Clone, Copy)]
 struct Transaction {
     thread: u32,
-    /// Which log entry of all it uses.
+    /// The number of its log entry among all.
     entry: u32,
-    /// What it locks and stores to.
+    /// The lock that it takes and the data that it stores to.
     data: u32,
 }
 
-/// `x` transactions on `t` threads in turn, each thread with `entries` log entries.
+/// Returns `x` transactions that `t` threads execute in turn; each thread has `entries` log entries.
 fn schedule(x: u32, t: u32, entries: u32, conflicting: bool) -> Vec<Transaction> {
     let each = |number| Transaction {
         thread: number % t,
@@ -93,7 +93,7 @@ fn log(entry: u32) -> u32 {
     ENTRY * entry
 }
 
-/// Fig. 2.
+/// Executes Fig. 2: the commit is synchronous.
 fn synchronous(model: Model, schedule: &[Transaction]) -> u32 {
     let mut machine = Machine::new(model);
     let strand = matches!(model, Model::Strand { .. });
@@ -120,7 +120,7 @@ fn synchronous(model: Model, schedule: &[Transaction]) -> u32 {
     machine.path.length()
 }
 
-/// Fig. 5: commit after the locks are released, on the transaction's own strand.
+/// Executes Fig. 5: the commit follows the release of the locks, on the transaction's own strand.
 fn deferred_strand(model: Model, schedule: &[Transaction]) -> u32 {
     let mut machine = Machine::new(model);
     let mut last = std::collections::HashMap::new();
@@ -138,7 +138,7 @@ fn deferred_strand(model: Model, schedule: &[Transaction]) -> u32 {
         }
         machine.barrier(thread);
         machine.persist(thread, log(entry) + 2);
-        // Without it the entry's next user could overwrite what the commit has not retired yet.
+        // Without this barrier the entry's next user could overwrite what the commit has not retired yet.
         machine.barrier(thread);
         machine.unlock(thread, ENTRY_LOCKS + entry);
         machine.strand(thread);
@@ -146,14 +146,14 @@ fn deferred_strand(model: Model, schedule: &[Transaction]) -> u32 {
     machine.path.length()
 }
 
-/// Figs. 3 and 4: the barriers of a thread's next transactions serve as those before and after its commit, unless
-/// `drained`: then every transaction issues them itself. Log entries are not reused.
+/// Executes figs. 3 and 4: the barriers of a thread's next transactions also serve as those before and after its commit. If `drained`, every
+/// transaction issues its own barriers. Log entries are not reused.
 fn deferred(model: Model, schedule: &[Transaction], threads: u32, drained: bool) -> u32 {
     let eager = model == Model::EagerSync;
     let mut machine = Machine::new(model);
     let mut last = std::collections::HashMap::new();
-    // By thread: transactions that wait for a barrier before their commit (entry and predecessor), and entries
-    // that wait for one before `commit_persisted` is set.
+    // For each thread the transactions that wait for a barrier before their commit (entry and predecessor), and the entries that wait for one before
+    // `commit_persisted` is set.
     let mut executed: Vec<Vec<(u32, Option<u32>)>> = vec![Vec::new(); threads as usize];
     let mut committed: Vec<Vec<u32>> = vec![Vec::new(); threads as usize];
     let flag = |entry: u32| Place::volatile(ENTRY_LOCKS + entry);
@@ -212,7 +212,7 @@ fn limited(s: u32) -> Model {
     Model::Strand { strands: NonZeroU32::new(s) }
 }
 
-/// D1, and D13: 3x/st lies below 2x/t + 1 from two strands on.
+/// Claims D1 and D13: 3x/st is below 2x/t + 1 from two strands on.
 #[test]
 fn non_conflicting() {
     for t in 1..=4 {
@@ -226,7 +226,7 @@ fn non_conflicting() {
             assert_eq!(deferred(Model::EagerSync, &apart, t, false), x / t + 2, "{x} {t}");
             for s in 1..=4 {
                 let x = s * t * each;
-                // Strands limited by log entries, and by the hardware.
+                // The first limits strands by log entries, the second by the hardware.
                 for (model, entries) in [(UNLIMITED, s), (limited(s), s * each)] {
                     let schedule = schedule(x, t, entries, false);
                     assert_eq!(synchronous(model, &schedule), 3 * x / (s * t), "{model} {x} {t} {s}");
@@ -239,7 +239,7 @@ fn non_conflicting() {
     }
 }
 
-/// D2.
+/// Claim D2.
 #[test]
 fn conflicting() {
     for x in 1..=60 {
@@ -247,11 +247,11 @@ fn conflicting() {
             for model in [Model::Epoch, Model::EagerSync, UNLIMITED] {
                 assert_eq!(synchronous(model, &schedule(x, t, x, true)), 3 * x, "{model} {x} {t}");
             }
-            // On its own strand a commit is nobody else's burden, whatever the number of threads.
+            // On its own strand a commit delays no other transaction, whatever the number of threads.
             assert_eq!(deferred_strand(UNLIMITED, &schedule(x, t, x, true)), x + 2, "{x} {t}");
         }
-        // The commit shares an epoch with the thread's next log entry: one thread alone has two epochs for each
-        // transaction, conflicts or not.
+        // The commit shares an epoch with the thread's next log entry: one thread alone has two epochs for each transaction, with or without
+        // conflicts.
         assert_eq!(deferred(Model::Epoch, &schedule(x, 1, x, true), 1, false), 2 * x + 1);
         for t in 2..=4 {
             assert_eq!(deferred(Model::Epoch, &schedule(x, t, x, true), t, false), x + 2, "{x} {t}");
@@ -264,12 +264,12 @@ fn conflicting() {
     }
 }
 
-/// D12's reason: without barriers to relax anything, each persist is an epoch of its own.
+/// The reason for claim D12: no barriers relax the strict model, so each persist is an epoch of its own.
 #[test]
 fn strict_is_longest() {
     let schedule = schedule(24, 2, 12, false);
     let strict = synchronous(Model::Strict, &schedule);
     assert!(strict > synchronous(Model::Epoch, &schedule), "{strict}");
-    // Four persists for each transaction here, one after the other.
+    // Each transaction here has four persists, one after the other.
     assert_eq!(strict, 4 * 12);
 }

@@ -1,11 +1,11 @@
-//! The online computation against the explicit order, on random executions.
+//! Compares the online computation with the explicit order, on random executions.
 
 use std::num::NonZeroU32;
 
 use proptest::prelude::*;
 use strandline_persistency::{CriticalPath, Event, Model, PersistGraph, Place};
 
-/// Two words of one line, one of another, two synchronisation words.
+/// Two words of one line, one word of another line, and two synchronisation words.
 fn place() -> impl Strategy<Value = Place> {
     prop_oneof![
         Just(Place::persistent(0)),
@@ -29,7 +29,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Events that make a sync barrier whole stay together often enough to matter.
+/// Keeps the events of a sync barrier together often enough to cover whole barriers.
 fn execution() -> impl Strategy<Value = Vec<(usize, Event)>> {
     let piece = prop_oneof![
         6 => event().prop_map(|event| vec![event]),
@@ -76,7 +76,7 @@ proptest! {
         }
     }
 
-    /// Every cut is down-closed and there are as many as a search of all subsets finds.
+    /// Every cut is down-closed, and there are as many cuts as an exhaustive search of subsets finds.
     #[test]
     fn cuts_are_the_down_closed_sets(execution in execution().prop_map(|mut e| { e.truncate(16); e })) {
         for model in models() {

@@ -1,4 +1,4 @@
-//! One program, so that the library is linked once.
+//! One test program, so that the library is linked once.
 
 mod closed_forms;
 mod differential;

@@ -1,4 +1,4 @@
-//! Measuring on the disk: the `sync` domain, beside the floor.
+//! Measures the `sync` domain on the disk, beside the floor.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use strandline_command::Failure;
 use strandline_command::floor::Floor;
 use strandline_command::interrupt;
 
-/// What a system runs on.
+/// The pool or database that a system runs on, filled with the workload's data.
 enum Filled<'s> {
     Pool(Box<Prepared>),
     Product(PreparedProduct<'s>),
 }
 
 impl<'s> Filled<'s> {
-    /// `None` where the workload has no types.
+    /// Returns `None` if the workload has no typed form.
     fn new(
         plan: &Plan,
         system: System,
@@ -53,10 +53,10 @@ impl<'s> Filled<'s> {
     }
 }
 
-/// Measures the plan: before each run the floor for as many threads, as disks have good and bad minutes.
+/// Measures the plan. Measures the floor for as many threads before each run, because disks have good and bad minutes.
 ///
 /// # Errors
-/// A pool cannot be created; a transaction failed.
+/// Returns an error if a pool cannot be created, or if a transaction fails.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
     let place = place(plan.pool.as_deref(), plan.domain)?;
     progress.set_message("measuring the disk");
@@ -65,7 +65,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     for selection in plan::selections(plan)?.into_iter().take_while(|_| !interrupt::is_asked()) {
         let workload = selection.name();
         let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
-        // One mode after the other: two pools open at a time would checkpoint into each other's time.
+        // Measures one mode after the other: two open pools would checkpoint during each other's measurements.
         for (at, &system) in plan.systems.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
             progress.set_message(format!("filling {workload}"));
             let path = plan::file(plan, &place, &selection, system.name());

@@ -1,7 +1,7 @@
-//! `bench --instructions`: what transactions cost in instructions, which is the same on every machine, however busy it is.
+//! `bench --instructions`: the cost of transactions in instructions, which is the same on every machine, however busy it is.
 //!
-//! The command runs itself under valgrind, one thread under `flush-on-fail`, twice for each figure, with numbers of transactions that
-//! differ: the difference is theirs alone.
+//! The command runs itself under valgrind, with one thread under `flush-on-fail`, twice for each figure, with different numbers of transactions. The
+//! difference between the counts is the cost of the additional transactions alone.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -22,16 +22,16 @@ use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
-/// Transactions of the shorter run; the longer one has three times as many.
+/// How many transactions the shorter run has; the longer one has three times as many.
 const TRANSACTIONS: u64 = 1000;
-/// Operations in the transactions that tell what a further operation costs, and how many of these there are.
+/// How many operations a transaction has in the runs that measure the cost of a further operation, and how many such transactions there are.
 const OPERATIONS: u64 = 16;
 const LONG_TRANSACTIONS: u64 = 100;
 
 /// The hidden subcommand that runs under valgrind.
 pub const CHILD: &str = "bench-child";
 
-/// What runs under valgrind.
+/// The arguments of the run under valgrind.
 #[derive(clap::Args)]
 pub struct ChildArguments {
     #[arg(long, value_parser = system)]
@@ -48,7 +48,7 @@ pub struct ChildArguments {
     log_size: u64,
     #[arg(long)]
     seed: u64,
-    /// Where its pool goes: who has started it removes that.
+    /// The folder for its pool; the parent removes it.
     #[arg(long)]
     folder: PathBuf,
 }
@@ -60,7 +60,7 @@ fn system(name: &str) -> Result<System, UnknownName> {
 /// One line of the table. The fields are those of `bench --instructions --json`.
 #[derive(Serialize)]
 struct Row {
-    /// The scheme's name in `strandline-lab list`, or what else is measured beside schemes.
+    /// The scheme's name in `strandline-lab list`, or the name of another measured system.
     scheme: &'static str,
     /// The workload's name in `strandline-lab list`.
     workload: &'static str,
@@ -71,7 +71,7 @@ struct Row {
     instructions_per_operation: Option<f64>,
 }
 
-/// Sizes that are filled in a moment, also under valgrind.
+/// Returns sizes that can be filled quickly, even under valgrind.
 fn sizes(value_bytes: u64, operations: u64) -> Sizes {
     const KEYS: u64 = 1 << 14;
     Sizes {
@@ -94,7 +94,7 @@ fn sizes(value_bytes: u64, operations: u64) -> Sizes {
 /// Runs the transactions of one run.
 ///
 /// # Errors
-/// There is no such workload, or it has no types; a transaction failed.
+/// Returns an error if there is no such workload, if it has no typed form, or if a transaction fails.
 pub fn run_child(arguments: &ChildArguments, workloads: Workloads) -> Result<Outcome, Failure> {
     let workload = workloads.of_name(&arguments.workload).map_err(Failure::usage)?;
     let selection = Selection::new(workload, &sizes(arguments.value_size, arguments.operations))?;
@@ -127,7 +127,7 @@ pub fn run_child(arguments: &ChildArguments, workloads: Workloads) -> Result<Out
     Ok(Outcome::Success)
 }
 
-/// Instructions of a run, of all its threads: whatever helps a scheme is counted too.
+/// Returns the instructions of a run, of all its threads, including a scheme's helper threads.
 fn count(plan: &Plan, row: (System, &Selection), operations: u64, transactions: u64) -> Result<u64, Failure> {
     let (system, selection) = row;
     let this = std::env::current_exe().map_err(Failure::io("find this program"))?;
@@ -155,7 +155,7 @@ fn count(plan: &Plan, row: (System, &Selection), operations: u64, transactions: 
     })
 }
 
-/// The count in what cachegrind prints.
+/// Parses the count in cachegrind's output.
 fn instructions(text: &str) -> Option<u64> {
     let digits = text.lines().find_map(|line| {
         let (before, after) = line.split_once("refs:")?;
@@ -164,7 +164,7 @@ fn instructions(text: &str) -> Option<u64> {
     digits.trim().replace(',', "").parse().ok()
 }
 
-/// Instructions of one transaction.
+/// Returns the instructions of one transaction.
 fn per_transaction(
     plan: &Plan,
     row: (System, &Selection),
@@ -194,10 +194,10 @@ fn measure_row(plan: &Plan, system: System, workload: WorkloadKind) -> Result<Ro
     })
 }
 
-/// Counts the plan's rows; none where a workload has no types.
+/// Counts the plan's rows. A workload without a typed form has no row for types.
 ///
 /// # Errors
-/// There is no valgrind; a run failed.
+/// Returns an error if valgrind is not installed, or if a run fails.
 pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
     let mut cells = Vec::new();
     for &workload in &plan.workloads {
@@ -214,7 +214,7 @@ pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
     for (system, workload) in cells {
         progress.set_message(format!("{} on {}", system.name(), workload.name));
         match measure_row(plan, system, workload) {
-            // Ctrl-C ends valgrind too.
+            // Ctrl-C ends valgrind, too.
             _ if interrupt::is_asked() => break,
             row => rows.push(row?),
         }

@@ -1,4 +1,4 @@
-//! Measuring on memory: every domain but `sync`.
+//! Measures on memory: every domain but `sync`.
 
 use indicatif::ProgressBar;
 use strandline_workloads::{Prepared, PreparedProduct, Row, System};
@@ -9,20 +9,20 @@ use strandline_command::Failure;
 use strandline_command::floor::MemoryFloor;
 use strandline_command::interrupt;
 
-/// What was measured, and where.
+/// The results, and where they were measured.
 pub struct Results {
-    /// By workload, threads and scheme.
+    /// The rows, ordered by workload, threads and scheme.
     pub rows: Vec<Row>,
-    /// Swaps per second at the floor with as many threads, for each row: the median of one measurement before each repetition.
+    /// For each row the swaps per second of the floor with as many threads: the median of one measurement before each repetition.
     pub floors: Vec<f64>,
-    /// Where the pools lay.
+    /// The folder of the pools.
     pub place: String,
-    /// Whether the memory was taken to be persistent without being so.
+    /// Whether the memory was treated as persistent although it is not.
     pub assumed_persistent: bool,
 }
 
 impl Results {
-    /// All rows, the floors among them: one before those of a workload with so many threads.
+    /// Returns all rows, with a row for the floor before the rows of each workload and number of threads.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         for (row, &floor) in self.rows.iter().zip(&self.floors) {
@@ -36,11 +36,11 @@ impl Results {
     }
 }
 
-/// Measures the plan. A workload's structure is filled once for each mode; the schemes of a mode use the
-/// same pool in turn, as each leaves its home locations right; the product has pools of its own. Repetitions are interleaved.
+/// Measures the plan. Fills a workload's structure once for each mode. The schemes of a mode use the same pool in turn, since each leaves its home
+/// locations correct; the product has pools of its own. Repetitions are interleaved.
 ///
 /// # Errors
-/// A pool cannot be created; a transaction failed.
+/// Returns an error if a pool cannot be created, or if a transaction fails.
 pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> {
     let place = place(plan.pool.as_deref(), plan.domain)?;
     let mut results = Results {
@@ -86,7 +86,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
                         (_, _, Some((_, prepared))) => {
                             Some(selection.measure_product(prepared.product(), plan.domain, system, &run)?)
                         }
-                        // Not every workload has types.
+                        // Some workloads have no typed form.
                         _ => None,
                     };
                     if let Some(cell) = cells.next() {

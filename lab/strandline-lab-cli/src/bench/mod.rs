@@ -34,7 +34,7 @@ use strandline_command::{interrupt, progress};
     durably on this machine's disk; about a minute. With one of the first four flags, the others choose everything by \
     default. Names are those of `strandline-lab list`.")]
 pub struct Arguments {
-    /// Schemes, separated by commas [default: all that the domain carries]
+    /// Schemes, separated by commas [default: all that the domain supports]
     #[arg(long, value_delimiter = ',', value_parser = system)]
     scheme: Vec<System>,
     /// Workloads, separated by commas [default: all]
@@ -49,16 +49,16 @@ pub struct Arguments {
     /// Nanoseconds, at most 1000000, that the emulated domain adds to each line written back [default: 150]
     #[arg(long, value_name = "NS", value_parser = number(0..=1_000_000u64))]
     write_latency_ns: Option<u64>,
-    /// Bytes in a value, 1 to 4K; of most workloads a multiple of 8 [default: 8]
+    /// Bytes in a value, 1 to 4K; most workloads require a multiple of 8 [default: 8]
     #[arg(long, value_name = "BYTES", value_parser = size(VALUE_SIZES, 1))]
     value_size: Option<u64>,
     /// Operations in a transaction, 1 to 100000 [default: 1]
     #[arg(long, value_name = "N", value_parser = number(1..=100_000u64))]
     ops_per_tx: Option<u64>,
-    /// The percentage of transactions that only look up what they would otherwise change [default: 0]
+    /// The percentage of transactions that only look up what the others change [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = number(0..=100u64))]
     read_share: Option<u64>,
-    /// Time each transaction, and show percentiles; timing takes some time itself
+    /// Time each transaction, and show percentiles; this slows the transactions down a little
     #[arg(long)]
     latency: bool,
     /// Bytes in each thread's log, 4K to 1G, a multiple of 4K [default: 1M, as in the paper]
@@ -70,7 +70,7 @@ pub struct Arguments {
     /// Where to put the pool file, which must not exist and is removed afterwards
     #[arg(long)]
     pool: Option<std::path::PathBuf>,
-    /// How often everything is measured, in turn, 1 to 1000; medians are shown [default: 3]
+    /// Repetitions of all measurements, interleaved, 1 to 1000; medians are shown [default: 3]
     #[arg(long, value_name = "N", value_parser = number(1..=1000u64))]
     repetitions: Option<u64>,
     /// The write-back instruction [default: the best that the processor has]
@@ -88,7 +88,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What means nothing where instructions are counted.
+/// Flags that have no effect if instructions are counted.
 const TIMED_FLAGS: [&str; 9] = [
     "latency",
     "threads",
@@ -101,7 +101,7 @@ const TIMED_FLAGS: [&str; 9] = [
     "instruction",
 ];
 
-/// What is measured without flags: the systems that Blurred Persistence compares, the reference, and the product.
+/// The systems that are measured by default: those that Blurred Persistence compares, the reference, and the product.
 const TOUR: [&str; 11] = [
     "volatile",
     "np",
@@ -116,7 +116,7 @@ const TOUR: [&str; 11] = [
     "strandline-types",
 ];
 
-/// What instructions are counted of unless schemes are asked for.
+/// The systems whose instructions are counted by default.
 const PRODUCT: [System; 2] = [System::Words, System::Types];
 
 fn system(name: &str) -> Result<System, UnknownName> {
@@ -126,7 +126,7 @@ fn system(name: &str) -> Result<System, UnknownName> {
 /// Measures what the arguments choose, and prints tables or JSON.
 ///
 /// # Errors
-/// The flags do not go together; a pool cannot be created.
+/// Returns an error if the flags contradict each other, or if a pool cannot be created.
 pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failure> {
     let workloads = arguments.workloads(workloads)?;
     if arguments.instructions {
@@ -166,12 +166,12 @@ fn carries(domain: DomainName, system: &System) -> bool {
 }
 
 impl Arguments {
-    /// Whether nothing was asked for in particular.
+    /// Returns whether the arguments choose no particular measurement.
     fn is_tour(&self) -> bool {
         self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
     }
 
-    /// The options that were given and that not every workload takes.
+    /// Returns the given options that only some workloads use.
     fn given(&self) -> Vec<Parameter> {
         let all = [
             (self.value_size.is_some(), Parameter::ValueBytes),
@@ -181,7 +181,7 @@ impl Arguments {
         all.into_iter().filter_map(|(given, parameter)| given.then_some(parameter)).collect()
     }
 
-    /// The workloads that are chosen, of these; all of them if none is.
+    /// Returns the chosen workloads of `all`, or all of them if none is chosen.
     fn workloads(&self, all: Workloads) -> Result<Vec<WorkloadKind>, Failure> {
         for name in &self.workload {
             all.of_name(name).map_err(Failure::usage)?;
@@ -192,7 +192,7 @@ impl Arguments {
         Ok(all.iter().filter(is_chosen).collect())
     }
 
-    /// What instructions are counted of.
+    /// Returns the plan of the systems whose instructions are counted.
     fn counted(&self, workloads: &[WorkloadKind]) -> Result<Plan, Failure> {
         let mut plan = self.plan(workloads, DomainName::FlushOnFail, &[1], 1.0, 1)?;
         if self.scheme.is_empty() {
@@ -222,7 +222,7 @@ impl Arguments {
             )?]);
         }
         let memory = self.plan(workloads, DomainName::Emulated, &[1], 0.25, 3)?;
-        // The latency and the instruction mean nothing to a disk.
+        // The latency and the instruction have no effect on a disk.
         let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.clone() };
         let mut plans = vec![memory, durable.plan(workloads, DomainName::Sync, &[1, 8], 0.4, 1)?];
         for plan in &mut plans {
@@ -233,7 +233,7 @@ impl Arguments {
     }
 
     /// # Errors
-    /// A scheme was asked for that does not run here, or not under this domain.
+    /// Returns an error if a chosen scheme does not run here, or not under this domain.
     fn check_schemes(&self, domain: DomainName) -> Result<(), Failure> {
         if let Some(scheme) = self.scheme.iter().find(|scheme| !carries(domain, scheme)) {
             return Err(Failure::Usage(format!(

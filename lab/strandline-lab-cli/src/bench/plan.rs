@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! The plan of the measurements.
 
 use std::path::PathBuf;
 
@@ -9,15 +9,15 @@ use strandline_workloads::{Selection, Sizes, System, WorkloadKind};
 /// Workloads × schemes × threads under one domain.
 pub type Plan = strandline_cli::bench::Plan<WorkloadKind, System, Sizes>;
 
-/// The workloads, with their sizes.
+/// Returns the workloads, with their sizes.
 ///
 /// # Errors
-/// A size is impossible for one of them.
+/// Returns an error if a size is impossible for one of them.
 pub fn selections(plan: &Plan) -> strandline_core::Result<Vec<Selection>> {
     plan.workloads.iter().map(|&name| Selection::new(name, &plan.sizes)).collect()
 }
 
-/// The modes of the schemes that are to be measured, each once. The product has pools of its own.
+/// Returns the modes of the measured schemes, each once. The product has pools of its own.
 pub fn modes(plan: &Plan) -> Vec<Concurrency> {
     let mut modes = Vec::new();
     for system in plan.systems.iter().filter(|system| matches!(system, System::Scheme(_))) {
@@ -28,7 +28,7 @@ pub fn modes(plan: &Plan) -> Vec<Concurrency> {
     modes
 }
 
-/// The file of a workload's pool: `which` tells several of a workload apart.
+/// Returns the file of a workload's pool; `which` distinguishes several pools of a workload.
 pub fn file(plan: &Plan, place: &Place, selection: &Selection, which: &str) -> PathBuf {
     let name = plan.pool.as_ref().and_then(|path| path.file_name()).unwrap_or("pool".as_ref());
     let mut name = name.to_os_string();

@@ -1,4 +1,4 @@
-//! The tables of `bench`, with what is needed to understand them.
+//! The tables of `bench`, with the explanations that their readers need.
 
 use strandline_command::tables::{number, ratio, table};
 use strandline_core::Domain;
@@ -38,7 +38,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
             };
             results.rows.iter().find(same).map(|other| other.tx_per_s)
         };
-        // Said once for each workload: the eye finds its group.
+        // Print the workload's name only in its first row, so that the groups stand out.
         let workload = if row.workload == last { String::new() } else { row.workload.clone() };
         table.add_row(cells_on_memory(workload, row, floor, reference));
         last = &row.workload;
@@ -68,7 +68,7 @@ pub fn memory(plan: &Plan, results: &memory::Results) -> String {
     )
 }
 
-/// A row of the table on memory. `reference` has the transactions per second of another scheme.
+/// Returns a row of the table on memory. `reference` holds the transactions per second of the reference scheme.
 fn cells_on_memory(
     workload: String,
     row: &Row,
@@ -93,7 +93,7 @@ fn cells_on_memory(
     ]
 }
 
-/// The title of the table on memory, and what its domain means.
+/// Returns the title of the table on memory, and an explanation of its domain.
 fn about_domain(plan: &Plan) -> (String, String) {
     let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
     match plan.domain {
@@ -137,8 +137,8 @@ pub fn durable(plan: &Plan, results: &Results) -> String {
         ]);
         last = &row.workload;
     }
-    // One committer waits for a flush each time, so it cannot be much faster than the floor: then something
-    // did not wait, and the figures mean nothing.
+    // A single committer waits for a flush each time, so it cannot be much faster than the floor. If it is, something did not wait, and the figures
+    // are meaningless.
     let too_fast = |cell: &Cell| cell.row.threads == 1 && cell.row.tx_per_s > 1.5 * cell.floor;
     let warning = if results.cells.iter().any(too_fast) {
         "WARNING: a single committer was faster than this disk flushes: these commits were not durable, or the disk\n\

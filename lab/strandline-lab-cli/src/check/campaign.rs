@@ -1,8 +1,7 @@
-//! A check in pieces: what each explores, and what is kept of it in a folder, so that a check which was ended goes on where it was, and
-//! several machines can share one.
+//! A check divided into units, with its results kept in a folder, so that an interrupted check can continue and several machines can share one.
 //!
-//! A *unit* is explored in one go. A line of the table is one unit, or several that sample different seeds. Units do not know of one
-//! another, so a line is the same whoever explored them.
+//! A *unit* is explored in one go. A line of the table is one unit, or several that sample different seeds. Units are independent, so a line is the
+//! same whichever machine explored it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,53 +16,52 @@ use super::rows::Rows;
 use super::{World, device, machine, persist_order, schemes};
 use crate::simulate;
 
-/// The form of the files.
+/// The version of the files' format.
 const FORM: u32 = 1;
-/// The plan: every unit of the whole check.
+/// The file of the plan: every unit of the whole check.
 pub const PLAN: &str = "check.json";
-/// What each unit found.
+/// The file of the units' results.
 const UNITS: &str = "units.jsonl";
-/// What `--json` prints, once the check has ended.
+/// The file with what `--json` prints, written when the check has ended.
 const ROWS: &str = "rows.json";
 
-/// Histories that a unit samples, unless that makes more than [`MOST_UNITS`] of a line.
+/// How many histories a unit samples, unless a line would then have more than [`MOST_UNITS`].
 const UNIT_HISTORIES: u64 = 100;
-/// Units of a line.
+/// How many units a line has, at most.
 const MOST_UNITS: u64 = 64;
 
-/// Explores a unit, and shows on the bar how far it is; `None` if there is nothing to explore after all.
+/// Explores a unit, and shows its progress on the bar. Returns `None` if there is nothing to explore.
 pub type Explore<'a> = Box<dyn Fn(&ProgressBar) -> Result<Option<Value>, Failure> + 'a>;
 
 /// What is explored in one go.
 pub struct Unit<'a> {
-    /// The line of the table to which it belongs. Units of a line follow one another.
+    /// The line of the table to which it belongs. Units of a line are adjacent.
     pub row: usize,
-    /// What it is: all that decides what it finds but the program. The line's columns that are known beforehand are in it by their
-    /// names.
+    /// Everything except the program that determines the unit's result. It contains the line's columns that are known beforehand, by their names.
     pub key: Value,
-    /// Missing where others have explored it.
+    /// Absent if other machines have explored the unit.
     pub explore: Option<Explore<'a>>,
 }
 
-/// Parts of so many histories from `seed` on: the first seed of each, and how many it has.
+/// Divides so many histories, beginning with `seed`, into parts. Returns the first seed and the number of histories of each.
 pub fn parts(seed: u64, histories: u64) -> Vec<(u64, u64)> {
     let each = UNIT_HISTORIES.max(histories.div_ceil(MOST_UNITS));
     let firsts = (0..histories).step_by(usize::try_from(each).unwrap_or(usize::MAX));
     firsts.map(|first| (seed.wrapping_add(first), each.min(histories - first))).collect()
 }
 
-/// What was asked of a check, as far as its table depends on it.
+/// The options of a check that affect its table.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Steps are left out, and have to be noticed.
+    /// Whether steps are left out, which the check must find.
     pub mutants: bool,
     /// Seed of the first history.
     pub seed: u64,
-    /// One history alone, which is a replay.
+    /// Whether the check replays a single history.
     pub one: bool,
-    /// Nothing is printed but JSON.
+    /// Whether only JSON is printed.
     pub json: bool,
-    /// Ends it early.
+    /// The session that can end the check early.
     pub session: Session,
 }
 
@@ -74,28 +72,28 @@ pub struct Column {
     pub expected: Expected,
 }
 
-/// What is known of a column's texts before there are any.
+/// What is known beforehand about the width of a column.
 pub enum Expected {
-    /// Nothing: it is as wide as its header.
+    /// Nothing: the column is as wide as its header.
     Nothing,
-    /// Nothing longer than this.
+    /// No text is longer than this one.
     Text(&'static str),
-    /// The cells that keys of units have.
+    /// The column's cells are those of the units' keys.
     Keys,
 }
 
-/// How a world's rows, which are what `--json` prints, are shown.
+/// How a world's rows, in the form that `--json` prints, are displayed.
 pub struct Table {
     pub columns: &'static [Column],
-    /// What stands below a row.
+    /// Returns the lines below a row.
     pub below: fn(&Value, &Asked) -> Vec<String>,
-    /// Whether a row is a finding.
+    /// Returns whether a row is a finding.
     pub is_wrong: fn(&Value, &Asked) -> bool,
-    /// The last line.
+    /// Returns the last line.
     pub summary: fn(&[Value], &Asked) -> String,
 }
 
-/// The table of the world that a unit's key or a row names.
+/// Returns the table of the world that a unit's key or a row names.
 fn table(of: &Value, asked: &Asked) -> Result<&'static Table, Failure> {
     let name = of["world"].as_str().unwrap_or_default();
     Ok(match World::of_name(name).ok_or_else(|| Failure::Usage(format!("there is no world {name:?}")))? {
@@ -107,39 +105,39 @@ fn table(of: &Value, asked: &Asked) -> Result<&'static Table, Failure> {
     })
 }
 
-/// The number of this name among a row's counts.
+/// Returns the number with this name among a row's counts.
 pub fn count(row: &Value, name: &str) -> u64 {
     row["counts"][name].as_u64().unwrap_or(0)
 }
 
-/// A text of a row or a key; empty where there is none.
+/// Returns a text of a row or a key, empty if absent.
 pub fn text<'v>(row: &'v Value, name: &str) -> &'v str {
     row[name].as_str().unwrap_or_default()
 }
 
-/// A number of a row; 0 where there is none.
+/// Returns a number of a row, 0 if absent.
 pub fn number(row: &Value, name: &str) -> f64 {
     row[name].as_f64().unwrap_or(0.0)
 }
 
-/// Whether something was found.
+/// Returns whether the row has a violation.
 pub fn is_violated(row: &Value) -> bool {
     !row["violation"].is_null()
 }
 
-/// Indented lines of a row's violation.
+/// Returns the indented lines of a row's violation.
 pub fn indented(row: &Value, name: &str) -> Vec<String> {
     let lines = row["violation"][name].as_array().into_iter().flatten().filter_map(Value::as_str);
     lines.map(|line| format!("  {line}")).collect()
 }
 
-/// The row of a line of which `row` is what earlier units have found, and `more` what the next one has: counts add up, and the rest is
-/// the next one's, since a line ends with the first violation.
+/// Combines `row`, the results of a line's earlier units, with `more`, the next unit's. Counts add up; everything else comes from the next unit,
+/// since a line ends with its first violation.
 fn add(row: Option<Value>, mut more: Value) -> Value {
     let Some(row) = row else { return more };
     for (name, before) in row["counts"].as_object().into_iter().flatten() {
         let (before, now) = (before.as_u64().unwrap_or(0), count(&more, name));
-        // Of the largest history, not of all.
+        // The number of persists is that of the largest history, not a sum.
         more["counts"][name] = json!(if name == "persists" { before.max(now) } else { before + now });
     }
     for name in ["seconds", "cpu_seconds"] {
@@ -157,7 +155,7 @@ fn add(row: Option<Value>, mut more: Value) -> Value {
     more
 }
 
-/// Where a check is kept, and which part of it this process explores.
+/// The folder of a check, and the part of the check that this process explores.
 pub struct Kept {
     ledger: Ledger,
     folder: PathBuf,
@@ -166,10 +164,10 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Opens a folder for a check of these units, which goes on with what is there.
+    /// Opens a folder for a check of these units, and continues with its contents.
     ///
     /// # Errors
-    /// It cannot be written, or another process writes to it.
+    /// Returns an error if the folder cannot be written, or if another process writes to it.
     pub fn open(
         folder: &Path,
         shard: Option<Shard>,
@@ -209,7 +207,7 @@ impl Kept {
         self.ledger.add(line).map_err(self.failed())
     }
 
-    /// Puts the lines of the units into their order, and writes what `--json` prints beside them.
+    /// Puts the units' lines in order, and writes what `--json` prints.
     fn finish(&mut self, units: &[Unit<'_>], object: &Value) -> Result<(), Failure> {
         let failed = self.failed();
         let program = &self.program;
@@ -220,23 +218,23 @@ impl Kept {
     }
 }
 
-/// What a check has found.
+/// The results of a check.
 pub struct Checked {
     pub outcome: Outcome,
     /// What `--json` prints.
     pub object: Value,
-    /// Units that nobody has explored, where some have been explored elsewhere, and how many there are.
+    /// How many units are unexplored while others were explored elsewhere, and how many units there are.
     pub missing: (usize, usize),
-    /// Units that were known already.
+    /// How many units were known already.
     pub known: usize,
 }
 
-/// Explores the units one after the other, but for those that are kept already or are another machine's, and prints the rows as they come.
+/// Explores the units one after the other, except those that are known or belong to another machine, and prints each row when it is complete.
 ///
 /// # Errors
-/// A unit cannot be explored; the folder cannot be written.
+/// Returns an error if a unit cannot be explored, or if the folder cannot be written.
 pub fn explore(units: &[Unit<'_>], asked: &Asked, mut kept: Option<Kept>) -> Result<Checked, Failure> {
-    // Panics of mutants and of recoveries on impossible states are caught and reported as what they are.
+    // Panics of mutants, and of recoveries on impossible states, are caught and reported as violations.
     std::panic::set_hook(Box::new(|_| ()));
     let explored = explore_all(units, asked, kept.as_mut());
     let _ = std::panic::take_hook();
@@ -258,7 +256,7 @@ fn explore_all(units: &[Unit<'_>], asked: &Asked, mut kept: Option<&mut Kept>) -
         for line in world.chunk_by(|one, other| one.row == other.row) {
             let mut row = None;
             for (unit, index) in line.iter().zip(index..) {
-                // A line ends with its first violation, whoever has found it.
+                // A line ends with its first violation, whichever machine found it.
                 if row.as_ref().is_some_and(is_violated) {
                     break;
                 }
@@ -271,7 +269,7 @@ fn explore_all(units: &[Unit<'_>], asked: &Asked, mut kept: Option<&mut Kept>) -
                         if shard.is_none_or(|shard| shard.has(index)) && !asked.session.is_stopped() =>
                     {
                         let found = explore(&bar)?.unwrap_or_default();
-                        // What was interrupted is not all that there is to find.
+                        // The result of an interrupted unit is incomplete, so it is not kept.
                         if let Some(kept) = kept.as_deref_mut().filter(|_| !asked.session.is_stopped()) {
                             kept.add(&unit.key, &found)?;
                         }
@@ -305,10 +303,10 @@ fn explore_all(units: &[Unit<'_>], asked: &Asked, mut kept: Option<&mut Kept>) -
     Ok(Checked { outcome, object, missing: (missing, units.len()), known })
 }
 
-/// Puts together what shards of one check have found, into the folder `out`, as if one machine had explored it.
+/// Merges the results of a check's shards into the folder `out`, as if one machine had explored everything.
 ///
 /// # Errors
-/// A folder has no check, or another one; a file cannot be read or written.
+/// Returns an error if a folder has no check or another one, or if a file cannot be read or written.
 pub fn merge(out: &Path, folders: &[PathBuf], json: bool) -> Result<Checked, Failure> {
     let plan = common_plan(folders, PLAN, FORM).map_err(Failure::Usage)?;
     let asked = Asked {
@@ -350,7 +348,7 @@ mod tests {
         assert_eq!(many.len(), 64);
         assert_eq!(many.iter().map(|part| part.1).sum::<u64>(), 1_000_001);
         assert_eq!(parts(u64::MAX, 101), [(u64::MAX, 100), (99, 1)]);
-        // Without end, and until something is found.
+        // An unlimited number of histories is sampled until something is found.
         assert_eq!(
             parts(1, u64::MAX).iter().map(|part| u128::from(part.1)).sum::<u128>(),
             u128::from(u64::MAX)

@@ -17,21 +17,21 @@ use super::campaign::{
 use super::schemes::{self, Arguments, WIDE};
 use strandline_command::Failure;
 
-/// What was found of a case.
+/// The result of a case.
 struct Row {
     scheme: &'static str,
     case: Case,
     explored: Explored,
 }
 
-/// What is explored: each case, or each mutant of it.
+/// Returns the units to explore: each case, or each mutant of it.
 ///
 /// # Errors
-/// A flag names what there is not here.
+/// Returns an error if a flag names something that this world does not have.
 pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
     let mut units = Vec::new();
     for (row, (scheme, case)) in cases(arguments, registry)?.into_iter().enumerate() {
-        // A mutant may take as many histories as its time allows. Schedules are explored together.
+        // A mutant may take as many histories as its time permits. Schedules are explored together.
         let parts = match (arguments.mutants, arguments.exhaustive) {
             (false, false) => parts(arguments.seed, arguments.samples()),
             (true, false) => vec![(arguments.seed, u64::MAX)],
@@ -158,7 +158,7 @@ fn explore(arguments: &Arguments, case: &Case, part: Part, progress: impl FnMut(
     sample(case, sampling, &arguments.session, progress)
 }
 
-/// Shorter lives of a pool where fewer transactions are asked for, one life where one is.
+/// Shortens a pool's lives if fewer transactions are requested, and uses one life for one transaction.
 fn size(arguments: &Arguments) -> Size {
     let usual = Size::default();
     match arguments.transactions {
@@ -167,7 +167,7 @@ fn size(arguments: &Arguments) -> Size {
     }
 }
 
-/// Looks for a violation in smaller histories for some seconds.
+/// Looks for a violation in smaller histories, for some seconds.
 fn smaller(arguments: &Arguments, case: &Case, found: Explored) -> Explored {
     for transactions in [1, 2, 3, 5] {
         let size = Size { transactions, lives: 2 * transactions };
@@ -224,7 +224,7 @@ pub static TABLE: Table = Table {
         Column { header: "what is wrong", cell: schemes::what, expected: Expected::Nothing },
     ],
     below,
-    // A violation is found where none should be, or a mutant is not.
+    // A case is wrong if it has a violation, and a mutant if it has none.
     is_wrong: |row, asked| is_violated(row) != asked.mutants,
     summary,
 };
@@ -259,7 +259,7 @@ fn verdict(row: &Value, asked: &Asked) -> String {
     verdict.to_owned()
 }
 
-/// A violation, as it stands below its row. Of a mutant the row says what is wrong.
+/// Returns the lines of a violation below its row. The row of a mutant already states what is wrong.
 fn below(row: &Value, asked: &Asked) -> Vec<String> {
     if !is_violated(row) || asked.mutants {
         return Vec::new();

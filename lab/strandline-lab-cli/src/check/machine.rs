@@ -1,4 +1,4 @@
-//! The machine world: power failures of the simulated machine, hardware and software schemes.
+//! The machine world: power failures of the simulated machine, with hardware and software schemes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use super::campaign::{
 use super::schemes::{self, Arguments, WIDE};
 use strandline_command::Failure;
 
-/// A case, and how much of it.
+/// A case, and how much of it to explore.
 #[derive(Clone, Copy)]
 struct Attempt {
     case: Case,
@@ -28,10 +28,10 @@ struct Attempt {
     transactions: u32,
 }
 
-/// What was found of a case.
+/// The result of a case.
 struct Row {
     case: Case,
-    /// What was found, or why the case cannot be.
+    /// The result, or the reason why the case is impossible.
     explored: Result<Explored, String>,
 }
 
@@ -41,16 +41,16 @@ impl Row {
     }
 }
 
-/// What is explored: each case, or each mutant in the cases that may show it.
+/// Returns the units to explore: each case, or each mutant in the cases that may show it.
 ///
 /// # Errors
-/// A flag names what there is not here.
+/// Returns an error if a flag names something that this world does not have.
 pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
     let mut units = Vec::new();
     for (row, line) in lines(arguments, registry)?.into_iter().enumerate() {
         let limit = Duration::from_secs(arguments.seconds);
         match line[..] {
-            // A case alone is sampled in parts, each of which may take its part of the time.
+            // A single case is sampled in parts, each of which gets its part of the time.
             [attempt] if !arguments.mutants && !arguments.exhaustive => {
                 let all = attempt.histories as f64;
                 units.extend(parts(attempt.seed, attempt.histories).into_iter().map(|(seed, histories)| {
@@ -103,7 +103,7 @@ fn unit<'a>(arguments: &'a Arguments, row: usize, line: Vec<Attempt>, limit: Dur
     Unit { row, key, explore: Some(Box::new(explore)) }
 }
 
-/// Parameters of the hardware schemes, by `--set`.
+/// Parses the parameters of hardware schemes (`--set`).
 fn parameters(arguments: &Arguments) -> Result<&'static BTreeMap<String, u64>, Failure> {
     let one = |text: &String| {
         let (key, value) = text.strip_prefix("scheme.").and_then(|text| text.split_once('='))?;
@@ -119,11 +119,11 @@ fn parameters(arguments: &Arguments) -> Result<&'static BTreeMap<String, u64>, F
         })?;
         all.insert(key, value);
     }
-    // Once in the program's life.
+    // Leaks only once in the program's life.
     Ok(Box::leak(Box::new(all)))
 }
 
-/// The subjects asked for: by their names, or by a hardware scheme's alone.
+/// Returns the requested subjects: by their full names, or by a hardware scheme's name alone.
 fn wanted(arguments: &Arguments, registry: Registry) -> Result<Vec<Subject>, Failure> {
     let mut all = subjects(registry);
     let parameters = parameters(arguments)?;
@@ -148,7 +148,7 @@ fn wanted(arguments: &Arguments, registry: Registry) -> Result<Vec<Subject>, Fai
     Ok(all)
 }
 
-/// For each line of the summary what is tried, one after the other until something is wrong.
+/// Returns for each line of the summary the attempts that are made one after the other until one shows a fault.
 fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>, Failure> {
     if let Some(setting) = arguments.setting.first() {
         return Err(Failure::Usage(format!(
@@ -188,7 +188,7 @@ fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>,
                 let case = Case { subject, workload, threads, omitted };
                 Attempt { case, seed: arguments.seed, histories, transactions }
             };
-            // Some hardware serves one core alone.
+            // Some hardware supports only one core.
             if arguments.mutants && arguments.threads.is_empty() {
                 let either = omitted.iter().map(|&omitted| [3, 1].map(|threads| attempt(threads, omitted)));
                 lines.extend(either.map(Vec::from));
@@ -205,7 +205,7 @@ fn lines(arguments: &Arguments, registry: Registry) -> Result<Vec<Vec<Attempt>>,
     }
 }
 
-/// A line for each step of a software scheme and for each rule of a hardware scheme, whatever software is beside it.
+/// Returns a line for each step of a software scheme, and for each rule of a hardware scheme, independently of the software beside it.
 fn of_shapes(subjects: &[Subject], seed: u64) -> Vec<Vec<Attempt>> {
     let is_beside = |one: &Subject, other: &Subject| {
         one.hardware.make.is_some() && one.hardware.name == other.hardware.name
@@ -235,11 +235,10 @@ fn threads(arguments: &Arguments) -> Vec<usize> {
     }
 }
 
-/// Tries what a line of the summary is to try, in so much time; `progress` is told of each case what has been counted, and how long it has
-/// taken.
+/// Makes the attempts of a line of the summary within this time. Calls `progress` for each case with its counts and its duration.
 ///
 /// # Errors
-/// The workload does not fit its pool.
+/// Returns an error if the workload does not fit its pool.
 fn one(
     arguments: &Arguments,
     line: &[Attempt],
@@ -249,7 +248,7 @@ fn one(
     let started = Instant::now();
     let mut row: Option<Row> = None;
     for &Attempt { case, seed, histories, transactions } in line {
-        // What is known to be redundant gets a tenth of the time.
+        // Steps and rules known to be redundant get a tenth of the time.
         let redundant = case.omitted.is_some_and(|omitted| case.subject.redundant(omitted).is_some());
         let all = all / if redundant && arguments.mutants { 10 } else { 1 };
         let limit = all.saturating_sub(started.elapsed());
@@ -333,12 +332,12 @@ pub static TABLE: Table = Table {
     summary,
 };
 
-/// A violation is found where none should be, or a mutant is not.
+/// Returns whether a case has a violation, or a mutant has none.
 fn is_wrong(row: &Value, asked: &Asked) -> bool {
     match (row["refused"].is_null(), asked.mutants) {
         (false, _) => false,
         (true, false) => is_violated(row),
-        // It fails without the mutant.
+        // A violation that occurs without the mutant is the scheme's own.
         (true, true) if row["omitted"].is_null() => true,
         (true, true) => !is_violated(row) && row["redundant"].is_null(),
     }
@@ -358,7 +357,7 @@ fn verdict(row: &Value, asked: &Asked) -> String {
     }
 }
 
-/// A violation, as it stands below its row. Of a mutant the row says what is wrong.
+/// Returns the lines of a violation below its row. The row of a mutant already states what is wrong.
 fn below(row: &Value, asked: &Asked) -> Vec<String> {
     let is_mutant = asked.mutants && !row["omitted"].is_null();
     if !is_violated(row) || is_mutant {

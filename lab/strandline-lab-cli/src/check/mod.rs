@@ -1,4 +1,4 @@
-//! `strandline-lab check`: the crash checker, on schemes.
+//! `strandline-lab check`: the crash checker for schemes.
 
 mod campaign;
 mod device;
@@ -32,10 +32,10 @@ pub use campaign::{PLAN, merge};
     strandline-lab check --samples 600 --shard 2/16 --out part-2\n\n\
     Exit code 1: a state was found that recovery does not repair or, with --mutants, a mutant was not noticed.")]
 pub struct Arguments {
-    /// How crash states come about
+    /// The models of power failures
     #[arg(long, value_delimiter = ',', value_enum, default_value = "x86")]
     world: Vec<World>,
-    /// Keep the findings in this folder; the same command continues with what is not in it yet
+    /// Keep the results in this folder; the same command continues with what is missing there
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Explore one part of several, such as 2/16, in a folder of its own; `merge` combines the folders
@@ -45,7 +45,7 @@ pub struct Arguments {
     schemes: schemes::Arguments,
 }
 
-/// The worlds, each a module with a `run`.
+/// The worlds, each of which is a module.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum World {
     /// Power failures as x86 persistency allows them
@@ -59,23 +59,23 @@ enum World {
 }
 
 impl Arguments {
-    /// From now on the exploration ends when `flag` becomes true, rather than by a signal.
+    /// Ends the exploration when `flag` becomes true, instead of on a signal.
     pub fn stopped_by(&mut self, flag: &'static AtomicBool) {
         self.schemes.session = Session::stopped_by(flag);
     }
 }
 
 impl World {
-    /// The world of this name.
+    /// Returns the world with this name.
     fn of_name(name: &str) -> Option<Self> {
         clap::ValueEnum::from_str(name, false).ok()
     }
 }
 
-/// Runs it.
+/// Explores, and prints the results.
 ///
 /// # Errors
-/// The flags ask for something that cannot be.
+/// Returns an error if the flags ask for something impossible.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     interrupt::watch(interrupt::First::Ask)?;
     let checked = find(arguments, registry)?;
@@ -88,15 +88,15 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     Ok(checked.outcome)
 }
 
-/// As [`run`], for a program that is not the command: what `--json` prints.
+/// Like [`run`], but returns what `--json` prints.
 ///
 /// # Errors
-/// As there.
+/// As for [`run`].
 pub fn answer(arguments: &Arguments, registry: Registry) -> Result<serde_json::Value, Failure> {
     find(arguments, registry).map(|checked| checked.object)
 }
 
-/// Explores, and prints what it finds unless JSON is asked for.
+/// Explores, and prints the findings unless JSON is requested.
 fn find(arguments: &Arguments, registry: Registry) -> Result<Checked, Failure> {
     let flags = &arguments.schemes;
     if let Some(set) = flags.set.first()

@@ -12,7 +12,7 @@ use super::campaign::{Asked, Column, Expected, Table, Unit, count, indented, is_
 use super::schemes::{self, Arguments, WIDE};
 use strandline_command::Failure;
 
-/// States searched at one crash point before the rest is sampled.
+/// How many states are searched at one crash point before the rest is sampled.
 const STATES: u64 = 2000;
 
 /// One line of the table: a scheme with all its barriers, or without one.
@@ -33,10 +33,10 @@ impl Row {
     }
 }
 
-/// What is explored: each scheme, and with `--mutants` each scheme without one of its barriers.
+/// Returns the units to explore: each scheme, and with `--mutants` each scheme without one of its barriers.
 ///
 /// # Errors
-/// A flag names what there is not.
+/// Returns an error if a flag names something that does not exist.
 pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
     let unused = [
         ("--workload", !arguments.workloads(registry)?.is_empty()),
@@ -60,7 +60,7 @@ pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Uni
     for scheme in schemes {
         let barriers = scheme.mutants().into_iter().map(Some).filter(|_| arguments.mutants);
         for without in std::iter::once(None).chain(barriers) {
-            // A mutant may take as many histories as its time allows.
+            // A mutant may take as many histories as its time permits.
             let endless = || vec![(sampling.seed, u64::MAX)];
             let parts = without.map_or_else(|| parts(sampling.seed, sampling.histories), |_| endless());
             for (seed, histories) in parts {
@@ -150,7 +150,7 @@ pub static TABLE: Table = Table {
     summary,
 };
 
-/// Something is found with all barriers, or nothing without one.
+/// Returns whether a scheme with all barriers has a violation, or one without a barrier has none.
 fn is_wrong(row: &Value) -> bool {
     is_violated(row) == row["without"].is_null()
 }
@@ -159,7 +159,7 @@ fn without(row: &Value, _: &Asked) -> String {
     row["without"].as_str().unwrap_or("–").to_owned()
 }
 
-/// A violation that nobody expects or that somebody asks for, as it stands below its row.
+/// Returns the lines of a violation below its row, if it is unexpected or was requested.
 fn below(row: &Value, asked: &Asked) -> Vec<String> {
     if !is_violated(row) || !(is_wrong(row) || asked.one) {
         return Vec::new();

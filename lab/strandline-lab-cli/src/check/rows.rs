@@ -1,4 +1,4 @@
-//! A table whose rows are printed as they come: who watches sees at once what was found.
+//! A table that prints each row as soon as it is complete, so that its reader sees findings immediately.
 
 use indicatif::ProgressBar;
 use serde_json::Value;
@@ -6,22 +6,22 @@ use strandline_command::say;
 
 use super::campaign::{Asked, Column, Expected, Unit};
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
-/// A table, of which the header is printed with the first row. Its last column is as wide as it likes.
+/// A table whose header is printed with the first row. The width of its last column is unlimited.
 pub struct Rows<'a> {
     columns: &'static [Column],
     widths: Vec<usize>,
     has_begun: bool,
     asked: &'a Asked,
-    /// What stands on the terminal meanwhile.
+    /// The progress bar below the table.
     bar: &'a ProgressBar,
 }
 
 impl<'a> Rows<'a> {
-    /// A table of these units. A column is as wide as its header, or as the longest of the texts that are expected there; a longer text
-    /// moves the rest of its row to the right.
+    /// Creates a table of these units. A column is as wide as its header, or as the longest expected text. A longer text moves the rest of its row to
+    /// the right.
     pub fn new(
         columns: &'static [Column],
         units: &[Unit<'_>],
@@ -43,7 +43,7 @@ impl<'a> Rows<'a> {
         Self { columns, widths: columns.iter().map(width).collect(), has_begun: false, asked, bar }
     }
 
-    /// Prints a row, and below it what else there is to say, a line each. Nothing, if all is printed as JSON.
+    /// Prints a row and the lines `below` it. Prints nothing if the output is JSON.
     pub fn add(&mut self, row: &Value, below: &[String]) {
         if self.asked.json {
             return;
@@ -58,7 +58,7 @@ impl<'a> Rows<'a> {
         });
     }
 
-    /// Prints what is behind the rows.
+    /// Prints the summary after the rows.
     pub fn end(&self, summary: &str) {
         if !self.asked.json {
             self.bar.suspend(|| say!("\n{summary}"));
@@ -71,7 +71,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The keys of what a unit tries: its own, or one for each attempt.
+/// Returns the keys of a unit's attempts, or its own key.
 fn keys(key: &Value) -> Vec<&Value> {
     key["attempts"].as_array().map_or_else(|| vec![key], |attempts| attempts.iter().collect())
 }

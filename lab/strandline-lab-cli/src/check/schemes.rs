@@ -33,24 +33,23 @@ pub struct Arguments {
     /// Numbers of threads that run transactions, 1 to 4, separated by commas [default: 1,2,3, or 2 with --exhaustive]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = arguments::number(1..=4u8))]
     pub(super) threads: Vec<u8>,
-    /// All schedules, crash points and surviving states within the bounds, instead of samples
+    /// Explore all schedules, crash points and surviving states within the bounds, instead of samples
     #[arg(long)]
     pub(super) exhaustive: bool,
     /// With --exhaustive: preemptions in a schedule, at most; 0 to 100
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = arguments::number(0..=100u32))]
     pub(super) preemptions: u32,
-    /// Transactions of each thread, 1 to 10000: exactly this many with --exhaustive [default: 2], otherwise at most this many
-    /// [default: 24]
+    /// Transactions of each thread, 1 to 10000: exactly this number with --exhaustive [default: 2], otherwise at most this number [default: 24]
     #[arg(long, value_name = "N", value_parser = arguments::number(1..=10_000u32))]
     pub(super) transactions: Option<u32>,
     /// With --exhaustive: states judged at one crash point, at most; 1 to 1000000000
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = arguments::number(1..=1_000_000_000u64))]
     pub(super) states: u64,
-    /// With --exhaustive: power failures in recovery, each in the recovery from the one before, at most; 0 to 10
+    /// With --exhaustive: power failures during recovery, each in the recovery from the one before, at most; 0 to 10
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = arguments::number(0..=10usize))]
     pub(super) recovery_crashes: usize,
-    /// With --exhaustive: every history of a new pool with logs of twelve records in which each transaction writes one of
-    /// these numbers of words, 1 to 1000, and commits or aborts
+    /// With --exhaustive: explore every history of a new pool with logs of twelve records in which each transaction writes one of these numbers of
+    /// words, 1 to 1000, and commits or aborts
     #[arg(long, value_name = "N", value_delimiter = ',', requires = "exhaustive", value_parser = arguments::number(1..=1000u32))]
     pub(super) words: Vec<u32>,
     /// Histories to sample for each combination, 1 to 1000000000000 [default: 100, after a short exhaustive exploration of
@@ -60,7 +59,7 @@ pub struct Arguments {
     /// The seed of the first history
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
-    /// Leave out every step of the scheme, one at a time, and check that it is noticed
+    /// Leave out every step of the scheme, one at a time, and check that the omission is found
     #[arg(long)]
     pub(super) mutants: bool,
     /// Leave out this step, by its name in the code
@@ -75,23 +74,23 @@ pub struct Arguments {
     /// Print one JSON object
     #[arg(long)]
     pub(super) json: bool,
-    /// Ends it: by default a signal.
+    /// The session that can end the check; by default a signal does.
     #[arg(skip = Session::stopped_by(interrupt::flag()))]
     pub session: Session,
 }
 
-/// What was found of a case.
+/// The result of a case.
 struct Row {
     case: Case,
     explored: Explored,
-    /// Those of an exhaustive exploration.
+    /// The bounds of an exhaustive exploration.
     bounds: Option<Bounds>,
 }
 
-/// What is explored: each case in each of its ways, or each mutant.
+/// Returns the units to explore: each case in each of its ways, or each mutant.
 ///
 /// # Errors
-/// A flag names what there is not.
+/// Returns an error if a flag names something that does not exist.
 pub fn units<'a>(arguments: &'a Arguments, registry: Registry) -> Result<Vec<Unit<'a>>, Failure> {
     let schemes = arguments.schemes(registry)?;
     let workloads = arguments.workloads(registry)?;
@@ -155,24 +154,24 @@ pub(super) fn progress_bar() -> ProgressBar {
 }
 
 impl Arguments {
-    /// The workloads asked for, among those of the checker and of a registry.
+    /// Returns the requested workloads, among those of the checker and of a registry.
     pub(super) fn workloads(&self, registry: Registry) -> Result<Vec<Workload>, Failure> {
         let found: Result<_, _> =
             self.workload.iter().map(|name| Workload::of_name(registry.workloads, name)).collect();
         found.map_err(|unknown| Failure::Usage(unknown.to_string()))
     }
 
-    /// Histories to sample.
+    /// Returns how many histories to sample.
     pub(super) fn samples(&self) -> u64 {
         self.samples.unwrap_or(100)
     }
 
-    /// Whether one history is looked at, as the command does that a violation prints.
+    /// Returns whether only one history is explored, as by the command that a violation prints.
     pub(super) fn is_replay(&self) -> bool {
         self.samples == Some(1)
     }
 
-    /// What is explored for one case: exhaustively within bounds, or by samples.
+    /// Returns the ways to explore a case: exhaustively within bounds, or by samples.
     fn ways(&self, case: &Case) -> Vec<Option<Bounds>> {
         let limit = Duration::from_secs(self.seconds);
         if self.exhaustive {
@@ -185,7 +184,7 @@ impl Arguments {
                 limit,
             })];
         }
-        // Without further wishes small histories are explored exhaustively first, for a moment.
+        // By default small histories are explored exhaustively first, for a moment.
         let small = Bounds {
             preemptions: 1,
             transactions: if case.setting == Setting::Word { 1 } else { 2 },
@@ -248,7 +247,7 @@ fn all<'a>(
     Ok(units)
 }
 
-/// What a unit's key says of its case.
+/// Returns the columns of a case that a unit's key contains.
 fn key(case: &Case) -> Value {
     json!({
         "world": "x86",
@@ -277,7 +276,7 @@ fn exhaustive<'a>(arguments: &'a Arguments, row: usize, case: Case, bounds: Boun
     Unit { row, key, explore: Some(Box::new(explore)) }
 }
 
-/// Samples of a case, in parts, each of which may take its part of the time.
+/// Returns the units that sample a case, each with its part of the time.
 fn sampled<'a>(arguments: &'a Arguments, row: usize, case: Case) -> impl Iterator<Item = Unit<'a>> {
     let whole = arguments.sampling();
     parts(whole.seed, whole.histories).into_iter().map(move |(seed, histories)| {
@@ -330,7 +329,7 @@ impl Arguments {
     }
 }
 
-/// Looks for the same kind of violation in smaller histories for some seconds.
+/// Looks for the same kind of violation in smaller histories, for some seconds.
 fn smaller(
     arguments: &Arguments,
     case: Case,
@@ -364,7 +363,7 @@ fn smaller(
     Ok(found)
 }
 
-/// Each mutant, until it is found out or its time is up; in the setting `word`, then `line`.
+/// Returns the units of the mutants. Each runs until its omission is found or its time is up, in the setting `word` and then `line`.
 fn mutants<'a>(arguments: &'a Arguments, schemes: &[CheckedScheme], workload: Workload) -> Vec<Unit<'a>> {
     let settings = if arguments.setting.is_empty() { &[Setting::Word][..] } else { &arguments.setting };
     let threads = arguments.threads.first().map_or(2, |&threads| threads.into());
@@ -373,7 +372,7 @@ fn mutants<'a>(arguments: &'a Arguments, schemes: &[CheckedScheme], workload: Wo
         for step in scheme.steps() {
             for &setting in settings {
                 let case = Case { scheme, workload, threads, setting, omitted: Some(step) };
-                // A step that is known to be redundant gets a tenth of the time.
+                // Steps known to be redundant get a tenth of the time.
                 let tenth = if redundant(&case).is_some() { 10 } else { 1 };
                 let limit = Duration::from_secs(arguments.seconds) / tenth;
                 let sampling = Sampling { histories: u64::MAX, limit, ..arguments.sampling() };
@@ -466,10 +465,10 @@ pub static MUTANTS: Table = Table {
     summary: sum_up_mutants,
 };
 
-/// As wide as a count that is not unusual.
+/// The width of an ordinary count.
 pub(super) const WIDE: &str = "00000000";
 
-// Cells that several worlds have.
+// Table cells that several worlds have.
 
 pub(super) fn scheme(row: &Value, _: &Asked) -> String {
     text(row, "scheme").to_owned()
@@ -519,7 +518,7 @@ pub(super) fn states_per_second(row: &Value, _: &Asked) -> String {
     format!("{:.0}", number(row, "states_per_s"))
 }
 
-/// What is wrong, as much of it as a line has room for.
+/// Returns what is wrong, shortened to fit the line.
 pub(super) fn what(row: &Value, _: &Asked) -> String {
     text(&row["violation"], "what").chars().take(90).collect()
 }
@@ -548,7 +547,7 @@ fn mutant_verdict(row: &Value, _: &Asked) -> String {
     }
 }
 
-/// A violation, as it stands below its row.
+/// Returns the lines of a violation below its row.
 fn below(row: &Value, _: &Asked) -> Vec<String> {
     if !is_violated(row) {
         return Vec::new();

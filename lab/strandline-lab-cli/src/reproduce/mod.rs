@@ -1,4 +1,4 @@
-//! `strandline-lab reproduce`: a paper's evaluation, measured again and judged.
+//! `strandline-lab reproduce`: measures a paper's evaluation again and judges its claims.
 
 mod series;
 
@@ -17,7 +17,7 @@ use strandline_command::arguments::number;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
-/// Instead of papers' names: those with claims.
+/// The name that stands for all papers with claims.
 const ALL: &str = "all";
 /// The paper whose transactions are recorded.
 const RECORDING: &str = "deferred-commit";
@@ -39,12 +39,11 @@ pub struct Arguments {
     /// Only this claim and the figure that it needs; may be repeated
     #[arg(long = "claim", value_name = "ID")]
     claims: Vec<String>,
-    /// The simulated machine on which figures of software schemes (blurred, deferred-commit) run beside this processor: a name
-    /// or a file, or `native` for none. Claims that the paper's machine has to judge are not judged on another [default: the
-    /// paper's]
+    /// The simulated machine on which figures of software schemes (blurred, deferred-commit) run besides this processor: a name or a file, or
+    /// `native` for none. On another machine than the paper's, claims that the paper's machine judges are not judged [default: the paper's]
     #[arg(long)]
     machine: Option<String>,
-    /// Fewer points and shorter measurements: fifteen processor minutes at most for all papers
+    /// Use fewer points and shorter measurements: at most fifteen processor minutes for all papers
     #[arg(long)]
     quick: bool,
     /// Transactions to record for each curve of deferred-commit's Fig. 6, 1 to 1000000000 [default: the paper's 10000000, which
@@ -57,14 +56,14 @@ pub struct Arguments {
     /// Change several keys of the paper's simulated machine together, and report whether each claim holds; may be repeated
     #[arg(long, value_name = "KEY=V,KEY=V,…")]
     together: Vec<Together>,
-    /// Judge claims also with the other readings of what the papers leave open, as a run without --quick does
+    /// Judge claims also under the other readings of what the papers leave open, as a run without --quick does
     #[arg(long)]
     readings: bool,
-    /// Leave these readings out
+    /// Do not judge claims under these readings
     #[arg(long, conflicts_with = "readings")]
     no_readings: bool,
-    /// Print the measurements of a figure of one paper instead of verdicts (names as in results.json), of all settings or of
-    /// those with this part in their names; may be repeated
+    /// Print the measurements of a figure of one paper instead of verdicts (names as in results.json), for all settings or for those whose names
+    /// contain this part; may be repeated
     #[arg(long, value_name = "FIGURE:QUANTITY[:SETTING]", conflicts_with_all = ["claims", "json", "intervals", "together", "readings"])]
     series: Vec<series::Wanted>,
     /// Divide the numbers of --series by those of this system
@@ -73,7 +72,7 @@ pub struct Arguments {
     /// Add the means over the settings to --series
     #[arg(long, requires = "series")]
     mean: bool,
-    /// Another value for a key of the paper's simulated machine, for --series; may be repeated
+    /// Set another value for a key of the paper's simulated machine, for --series; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE", requires = "series", conflicts_with_all = ["machine", "from"])]
     set: Vec<String>,
     /// Take --series from the results.json of an earlier run instead of measuring
@@ -91,9 +90,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What figures of software schemes are simulated on.
+    /// Returns the machine on which figures of software schemes are simulated.
     fn simulation(&self, papers: &[&Paper]) -> Result<Simulation, Failure> {
-        // Better to fail before the papers before it are measured.
+        // Fail before other papers are measured.
         let refusing = papers.iter().find(|paper| !paper.natively);
         if let Some(paper) = refusing.filter(|_| self.machine.is_some()) {
             return Err(Failure::Usage(paper.no_choice_of_machine()));
@@ -120,7 +119,7 @@ impl Arguments {
         })
     }
 
-    /// Refuses `--transactions` where no paper records any.
+    /// Refuses `--transactions` if no paper records transactions.
     fn check_transactions(&self, papers: &[&Paper]) -> Result<(), Failure> {
         if self.transactions.is_none() || papers.iter().any(|paper| paper.name == RECORDING) {
             return Ok(());
@@ -130,7 +129,7 @@ impl Arguments {
         )))
     }
 
-    /// How `paper` is measured.
+    /// Returns the settings with which `paper` is measured.
     fn settings(&self, paper: &Paper, simulation: &Simulation, registry: Registry) -> Settings {
         Settings {
             effort: if self.quick { Effort::Quick } else { Effort::Full },
@@ -148,7 +147,7 @@ impl Arguments {
     }
 }
 
-/// A failure of [`reproduce_with`]: the laboratory's, or one of ours while writing a report.
+/// A failure of [`reproduce_with`]: the laboratory's, or one of this command while it writes a report.
 struct Ended(Failure);
 
 impl From<Error> for Ended {
@@ -161,10 +160,10 @@ impl From<Error> for Ended {
     }
 }
 
-/// Runs it.
+/// Measures the papers' figures, judges their claims, and writes the reports.
 ///
 /// # Errors
-/// A paper or a claim does not exist; a pool or the report cannot be written.
+/// Returns an error if a paper or a claim does not exist, or if a pool or the report cannot be written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     let papers = arguments.papers()?;
     if !arguments.series.is_empty() && papers.len() != 1 {
@@ -180,7 +179,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
         let names: Vec<_> = papers.iter().map(|paper| paper.name).collect();
         PathBuf::from(format!("reproduce-{}", if all { ALL.into() } else { names.join("-") }))
     });
-    // Better to fail before measuring for an hour.
+    // Fail before an hour of measuring.
     create(&out)?;
     let (here, date) = (Machine::here(), machine::now());
     let progress = progress::bar(0, "measurements");
@@ -197,7 +196,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     let mut evaluations = Vec::new();
     for paper in papers {
         let settings = arguments.settings(paper, &simulation, registry);
-        // Each figure as it comes: who ends the run early keeps what is known.
+        // Write the report after each figure, so that a run that is ended early keeps its results.
         let so_far = |evaluation: &Evaluation| -> Result<(), Failure> {
             let known: Vec<_> = evaluations.iter().chain([evaluation]).collect();
             write(&out.join("results.json"), &results(&known)?)?;
@@ -249,7 +248,7 @@ fn warn_without_sqlite(papers: &[&Paper]) {
     }
 }
 
-/// Prints the verdicts, the scoreboard if there is one, and where the report is.
+/// Prints the verdicts, the scoreboard if there is one, and the report's path.
 fn sum_up(evaluations: &[Evaluation], scoreboard: Option<&String>, out: &Path) {
     for evaluation in evaluations {
         say!("{}\n{}", evaluation.paper.title, table(evaluation));
@@ -274,7 +273,7 @@ fn create(folder: &Path) -> Result<(), Failure> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    // Whoever ends the run meanwhile finds the file before it, or all of it.
+    // Replace the file at once: if the run is ended meanwhile, the old file or the complete new one is there.
     let partial = path.with_extension("partial");
     let written = std::fs::write(&partial, text).and_then(|()| std::fs::rename(&partial, path));
     written.map_err(Failure::io(format!("write {}", path.display())))
@@ -320,7 +319,7 @@ fn table(evaluation: &Evaluation) -> Table {
     table
 }
 
-/// The readings of a paper's text, if claims were judged with any.
+/// Returns a table of the readings of a paper's text, if claims were judged under any.
 fn readings(evaluation: &Evaluation) -> Option<Table> {
     let all = evaluation.readings();
     let mut table = Table::new();
@@ -333,12 +332,12 @@ fn readings(evaluation: &Evaluation) -> Option<Table> {
 }
 
 impl Arguments {
-    /// Whether all papers are asked for, each with a report of its own.
+    /// Returns whether all papers are requested, each with a report of its own.
     fn is_all(&self) -> bool {
         self.papers == [ALL] || self.papers.is_empty() && self.claims.is_empty()
     }
 
-    /// The papers that are asked for; those with the claims that are asked for, if none is named.
+    /// Returns the requested papers; if none is named, those with the requested claims.
     fn papers(&self) -> Result<Vec<&'static Paper>, Failure> {
         let with_claims = || PAPERS.iter().copied().filter(|paper| !paper.claims.is_empty());
         let mut papers = Vec::new();
@@ -371,7 +370,7 @@ impl Arguments {
         Ok(papers.into_iter().filter(asked).collect())
     }
 
-    /// Prints what was measured.
+    /// Prints the requested series.
     fn print_series(&self, all: &Measurements) -> Result<Outcome, Failure> {
         let shown = series::Shown { over: self.over.as_deref(), mean: self.mean };
         for wanted in &self.series {
@@ -380,7 +379,7 @@ impl Arguments {
         Ok(Outcome::Success)
     }
 
-    /// The command that repeats this run.
+    /// Returns the command that repeats this run.
     fn command(&self) -> String {
         let mut command = vec!["strandline-lab reproduce".to_owned()];
         command.extend(self.papers.iter().cloned());

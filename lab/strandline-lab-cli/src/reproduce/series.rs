@@ -1,4 +1,4 @@
-//! `--series`: what was measured for a figure, as a table instead of verdicts.
+//! `--series`: prints the measurements of a figure as a table instead of verdicts.
 
 use std::path::Path;
 
@@ -6,18 +6,18 @@ use comfy_table::{Table, presets};
 use strandline_command::Failure;
 use strandline_lab::{Key, Measurements, readable};
 
-/// A quantity of a figure, by their names in `results.json`.
+/// A figure and a quantity, by their names in `results.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The figure's id.
     pub figure: String,
     quantity: String,
-    /// A part of the settings' names that all of those wanted have.
+    /// If present, only settings whose names contain this part are included.
     setting: Option<String>,
 }
 
 impl Wanted {
-    /// The rest of a setting's name, if the setting is wanted.
+    /// Returns the rest of a setting's name if the setting is included.
     fn rest_of(&self, setting: &str) -> Option<String> {
         let Some(wanted) = &self.setting else { return Some(setting.to_owned()) };
         let (own, others): (Vec<_>, Vec<_>) = setting.split(", ").partition(|part| part == wanted);
@@ -28,7 +28,7 @@ impl Wanted {
 impl std::str::FromStr for Wanted {
     type Err = String;
 
-    /// `FIGURE:QUANTITY` or `FIGURE:QUANTITY:SETTING`.
+    /// Parses `FIGURE:QUANTITY` or `FIGURE:QUANTITY:SETTING`.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let (Some(figure), Some(quantity), setting, None) =
@@ -51,7 +51,7 @@ impl std::fmt::Display for Wanted {
 /// Reads the measurements of `paper` from the `results.json` of an earlier run.
 ///
 /// # Errors
-/// The file cannot be read, or has nothing of the paper.
+/// Returns an error if the file cannot be read, or does not contain the paper.
 pub fn read(file: &Path, paper: &str) -> Result<Measurements, Failure> {
     let text = std::fs::read_to_string(file).map_err(Failure::io(format!("read {}", file.display())))?;
     let wrong = |why: String| Failure::Usage(format!("{}: {why}", file.display()));
@@ -63,27 +63,27 @@ pub fn read(file: &Path, paper: &str) -> Result<Measurements, Failure> {
         .map_err(|error| wrong(format!("its series cannot be read: {error}")))
 }
 
-/// How a table is made of series.
+/// How series are presented in a table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shown<'a> {
-    /// Numbers are divided by those of this system.
+    /// The numbers are divided by those of this system.
     pub over: Option<&'a str>,
-    /// There is a mean over the settings.
+    /// Whether to add the mean over the settings.
     pub mean: bool,
 }
 
-/// A series that is wanted.
+/// A requested series.
 struct Line<'a> {
     key: Key<'a>,
-    /// Its setting, without what is wanted of it.
+    /// Its setting, without the requested part.
     setting: String,
 }
 
-/// A table of medians: where a figure varies a parameter, a row for each system and setting and a column for each value; else systems by
-/// settings, the fewer of them as columns.
+/// Returns a table of medians. If a figure varies a parameter, there is a row for each system and setting and a column for each value. Otherwise
+/// systems and settings are rows and columns; the fewer of the two are columns.
 ///
 /// # Errors
-/// There is no such quantity, setting or system.
+/// Returns an error if there is no such quantity, setting or system.
 pub fn table(all: &Measurements, wanted: &Wanted, shown: Shown<'_>) -> Result<Table, Failure> {
     let lines = lines(all, wanted, shown)?;
     let number = |key: Key<'_>, x: &str| {
@@ -145,10 +145,10 @@ pub fn table(all: &Measurements, wanted: &Wanted, shown: Shown<'_>) -> Result<Ta
     Ok(table)
 }
 
-/// The series that are wanted.
+/// Returns the requested series.
 ///
 /// # Errors
-/// As [`table`].
+/// As for [`table`].
 fn lines<'a>(all: &'a Measurements, wanted: &Wanted, shown: Shown<'_>) -> Result<Vec<Line<'a>>, Failure> {
     let Wanted { figure, quantity, setting } = wanted;
     let keys: Vec<_> = all.of(figure).map(|series| series.key()).collect();

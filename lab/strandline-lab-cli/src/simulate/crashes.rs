@@ -1,4 +1,4 @@
-//! Power failures: when they are, and what they left.
+//! Power failures: when they happen, and what they leave.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -14,19 +14,19 @@ use strandline_workloads::SchemeName;
 /// When power fails.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CrashAt {
-    /// At a cycle from the threads' start.
+    /// At a cycle, counted from the threads' start.
     Cycle(u64),
-    /// At so many percent of the part that counts.
+    /// After this percentage of the part that counts.
     Share(f64),
 }
 
 impl CrashAt {
-    /// Whether the cycle depends on how long the run is.
+    /// Returns whether the cycle depends on the run's length.
     pub fn is_share(&self) -> bool {
         matches!(self, Self::Share(_))
     }
 
-    /// The cycle, where transactions count from and to these.
+    /// Returns the cycle; `counted` is the part of the run whose transactions count.
     pub fn cycle(&self, counted: &Range<Cycle>) -> Cycle {
         match *self {
             Self::Cycle(cycle) => Cycle::new(cycle),
@@ -52,7 +52,7 @@ impl FromStr for CrashAt {
     }
 }
 
-/// What a power failure left, and what recovery made of it.
+/// What a power failure left, and the result of recovery.
 #[derive(Serialize)]
 pub struct CrashReport {
     /// The cycle.
@@ -61,7 +61,7 @@ pub struct CrashReport {
     pub entered_commit: usize,
     /// Transactions that had been acknowledged as durable.
     pub acknowledged: usize,
-    /// What recovery found; absent if it failed.
+    /// The result of recovery; absent if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovered: Option<Recovered>,
     /// Why recovery failed.
@@ -76,11 +76,11 @@ pub struct Recovered {
     pub records: u64,
     /// Committed transactions in the logs.
     pub committed: u64,
-    /// Of these, replayed.
+    /// How many of these were replayed.
     pub replayed: u64,
     /// Words stored home.
     pub words: u64,
-    /// Words of the pool that the hardware's recovery changed; where there is hardware.
+    /// Words of the pool that the hardware's recovery changed; absent without hardware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words_by_hardware: Option<u64>,
 }
@@ -95,7 +95,7 @@ impl CrashReport {
         let before = &events[..crash.events];
         let count = |of: fn(&Event) -> bool| before.iter().filter(|told| of(&told.event)).count();
         let recovered = recover(prepared, machine, scheme, hardware, crash.image);
-        // Where the hardware tells, its own word counts.
+        // If the hardware reports numbers, they take precedence.
         let numbered = |up_to: u64| {
             before
                 .iter()

@@ -1,4 +1,4 @@
-//! `strandline-lab simulate`: runs of schemes and workloads, or of a recorded trace, on a simulated machine.
+//! `strandline-lab simulate`: runs schemes and workloads, or a recorded trace, on a simulated machine.
 
 mod crashes;
 mod recording;
@@ -58,8 +58,8 @@ pub struct Arguments {
     /// bppm]
     #[arg(long, value_delimiter = ',')]
     scheme: Vec<String>,
-    /// Hardware schemes: what the machine does for durability beyond caches and controllers, separated by commas [default:
-    /// that for which the software scheme was made, or none]
+    /// Hardware schemes: what the machine adds for durability beyond caches and controllers, separated by commas [default: the one for which the
+    /// software scheme was made, or none]
     #[arg(long, value_delimiter = ',')]
     hardware: Vec<String>,
     /// Workloads, separated by commas
@@ -67,20 +67,20 @@ pub struct Arguments {
     workload: Vec<String>,
     #[command(flatten)]
     settings: Settings,
-    /// Make a run for each of these values of a key of the machine, or of one of the numbers above (threads=1,2,4), on all
-    /// processors. May be repeated: all combinations are run, with all schemes and workloads
+    /// Make a run for each of these values of a key of the machine, or of one of the numbers above (threads=1,2,4), on all processors. May be
+    /// repeated: all combinations run, with all schemes and workloads
     #[arg(long, value_name = "KEY=V1,V2,…")]
     sweep: Vec<Interval>,
-    /// Make each run of a sweep with this many seeds, 1 to 1000, from --seed on, and show the median, the lowest and the
-    /// highest [default: 3, or 1 with --trace, which has no random numbers, or if seed is swept]
+    /// Make each run of a sweep with this number of seeds, 1 to 1000, from --seed on, and show the median, the lowest and the highest result
+    /// [default: 3; 1 if seed is swept, or with --trace, which has no random numbers]
     #[arg(long, value_name = "N", value_parser = number(1..=1000u64))]
     seeds: Option<u64>,
-    /// The folder for the results of a sweep: points.jsonl, to which each run is added when it ends and from which the same
-    /// command continues, points.csv, and index.html with plots
+    /// The folder for the results of a sweep: points.jsonl, to which each run is added when it ends, so that the same command can continue;
+    /// points.csv; and index.html with plots
     #[arg(long, value_name = "FOLDER", default_value = "sweep")]
     out: PathBuf,
-    /// Make only this part of a sweep's runs, such as 2/16, the second of sixteen, for machines that share the work. Each
-    /// needs a folder of its own (--out), and `strandline-lab merge` combines them
+    /// Make only this part of a sweep's runs, such as 2/16, the second of sixteen, so that several machines share the work. Each needs a folder of
+    /// its own (--out), and `strandline-lab merge` combines them
     #[arg(long, value_name = "N/OF")]
     shard: Option<Shard>,
     /// Print a sweep as comma-separated values
@@ -89,11 +89,11 @@ pub struct Arguments {
     /// Run a program's accesses instead: the output of `valgrind --tool=lackey --trace-mem=yes`, or a binary trace
     #[arg(long, value_name = "FILE", conflicts_with_all = WORKLOAD_FLAGS)]
     trace: Option<PathBuf>,
-    /// Write what the threads do, including the warm-up, to a binary trace; with --trace, convert that trace to this form
+    /// Write the threads' operations, including the warm-up, to a binary trace; with --trace, convert that trace to this form
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// When power fails, separated by commas: cycles from the threads' start, including the warm-up, or a percentage of the
-    /// part that counts, which is then run twice. Each time recovery runs on what survives, and the run continues
+    /// The times at which power fails, separated by commas: cycles from the threads' start, including the warm-up, or a percentage of the part that
+    /// counts, which then runs twice. Each time recovery runs on what survives, and the run continues
     #[arg(long, value_delimiter = ',', value_name = "CYCLE|PERCENT%")]
     crash_at: Vec<CrashAt>,
     /// Show every bank of the memory, too
@@ -104,7 +104,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What means nothing to a trace.
+/// Flags that have no effect on a trace.
 const WORKLOAD_FLAGS: [&str; 11] = [
     "scheme",
     "workload",
@@ -119,7 +119,7 @@ const WORKLOAD_FLAGS: [&str; 11] = [
     "crash_at",
 ];
 
-/// How fast the host simulated: no part of the result, which is the same on every host.
+/// How fast the host simulated. Not part of the result, which is the same on every host.
 #[derive(Serialize)]
 struct Host {
     accesses: u64,
@@ -134,16 +134,16 @@ impl Host {
     }
 }
 
-/// What a run found.
+/// The result of a run.
 enum Found {
-    /// One of a workload.
+    /// The result of a workload's run.
     Run { finished: Box<Finished>, crashes: Vec<CrashReport>, notes: Vec<String>, host: Host },
-    /// One of a trace.
+    /// The result of a trace's run.
     Trace { outcome: Box<trace::Outcome>, host: Host },
 }
 
 impl Found {
-    /// What `--json` prints.
+    /// Returns what `--json` prints.
     fn object(&self) -> serde_json::Value {
         match self {
             Self::Run { finished, crashes, notes, host } => serde_json::json!({
@@ -156,11 +156,11 @@ impl Found {
     }
 }
 
-/// Runs it.
+/// Runs the simulation and prints the result.
 ///
 /// # Errors
-/// There is no such machine, workload or scheme; scheme and hardware do not belong together; a size is impossible; the machine has too
-/// few cores.
+/// Returns an error if there is no such machine, workload or scheme, if scheme and hardware do not match, if a size is impossible, or if the machine
+/// has too few cores.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     if arguments.is_sweep() {
         return sweep::run(arguments, registry);
@@ -200,10 +200,10 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     }
 }
 
-/// As [`run`], for a program that is not the command: what `--json` prints. When `stop` becomes true a run of a workload ends.
+/// Like [`run`], but returns what `--json` prints. When `stop` becomes true, the run of a workload ends.
 ///
 /// # Errors
-/// As there; it is a sweep.
+/// As for [`run`], and an error for a sweep.
 pub fn answer(
     arguments: &Arguments,
     registry: Registry,
@@ -286,7 +286,7 @@ impl Arguments {
         progress: &ProgressBar,
     ) -> Result<(Finished, Vec<CrashReport>), Failure> {
         let run = self.settings.run(scheme);
-        // Before the pool is filled, which takes seconds.
+        // Check before the pool is filled, which takes seconds.
         self.settings.check()?;
         if run.threads > machine.cores.count && machine.time_slices.is_none() {
             return Err(Failure::Usage(format!(
@@ -328,7 +328,7 @@ impl Arguments {
         Ok((finished, crashes))
     }
 
-    /// What whoever reads the figures should know: what the run was too short for, and power failures that showed nothing.
+    /// Returns notes for the reader of the figures: quantities for which the run was too short, and power failures that showed nothing.
     fn notes(
         &self,
         workload: WorkloadKind,

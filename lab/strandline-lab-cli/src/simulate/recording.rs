@@ -1,4 +1,4 @@
-//! Binary traces of what runs.
+//! Binary traces of simulated runs.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -10,7 +10,7 @@ use strandline_sim::{Machine, trace};
 
 use strandline_command::Failure;
 
-/// Who writes a file, or why there is none.
+/// The writer of the file, or the error that prevents one.
 type Written = io::Result<trace::Writer<BufWriter<File>>>;
 
 /// A binary trace that is being written.
@@ -21,7 +21,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Writes what runs on `machine` to `path`.
+    /// Records what runs on `machine` in `path`.
     pub fn begin(&self, path: &Path, header: &trace::Header, machine: &Machine) {
         *self.path.borrow_mut() = path.into();
         let file = File::create(path).map(BufWriter::new);
@@ -34,7 +34,7 @@ impl Recording {
         }));
     }
 
-    /// Ends the file, if there is one.
+    /// Finishes the file, if there is one.
     pub fn finish(self) -> Result<(), Failure> {
         let written = match self.writer.take() {
             None => Ok(()),

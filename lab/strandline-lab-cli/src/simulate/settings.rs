@@ -1,4 +1,4 @@
-//! How much a run does: the flags that are numbers, each of which can be swept.
+//! The sizes of a run: the numerical flags, each of which can be swept.
 
 use strandline_sim::run::{PoolSizes, Run};
 use strandline_sim::scheme::Parameter;
@@ -8,7 +8,7 @@ use strandline_cli::bench::check_sizes;
 use strandline_command::Failure;
 use strandline_command::arguments::{LOG_SIZES, PAGE, VALUE_SIZES, log_size, number, size};
 
-/// What can be set of a software scheme that keeps logs. All else that its pools depend on is the form of what lies in them.
+/// The parameter of software schemes that keep logs. Their pools depend on nothing else that could be varied; the rest is the format.
 pub const LOG_SIZE: Parameter = Parameter {
     name: "log-size",
     unit: "bytes",
@@ -17,16 +17,16 @@ pub const LOG_SIZE: Parameter = Parameter {
     description: "each thread's log, a multiple of 4096: how much is logged before a bulk persistence, or before the log restarts",
 };
 
-/// Transactions of a thread, at most.
+/// The maximum of `--transactions`.
 const MOST_TRANSACTIONS: u64 = 1_000_000_000;
 
-/// Operations in a transaction, at most.
+/// The maximum of `--ops-per-tx`.
 const MOST_OPERATIONS: u64 = 100_000;
 
 /// The flags of a run that are numbers.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Settings {
-    /// Threads, 1 to 64, each on a core of its own, or in turns if the machine has time slices
+    /// Threads, 1 to 64, each on a core of its own; on a machine with time slices they may share cores
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=64u64))]
     pub threads: u64,
     /// The percentage of its time, 0 to 99, that a thread is idle after each transaction; others may use its core meanwhile
@@ -38,7 +38,7 @@ pub struct Settings {
     /// Transactions of each thread before anything counts, at most 1000000000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(0..=MOST_TRANSACTIONS))]
     pub warm_up: u64,
-    /// Bytes in a value, 1 to 4K; of most workloads a multiple of 8
+    /// Bytes in a value, 1 to 4K; most workloads require a multiple of 8
     #[arg(long, value_name = "BYTES", default_value = "8", value_parser = size(VALUE_SIZES, 1))]
     pub value_size: u64,
     /// Operations in a transaction, 1 to 100000
@@ -53,10 +53,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Sets the flag of this name, without its dashes; whether there is one.
+    /// Sets the flag with this name, without its dashes. Returns whether there is such a flag.
     ///
     /// # Errors
-    /// It cannot have this value.
+    /// Returns an error if it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, Failure> {
         let (place, parsed) = match name {
             "threads" => (&mut self.threads, number(1..=64)(value)),
@@ -73,7 +73,7 @@ impl Settings {
         Ok(true)
     }
 
-    /// Checks that the sizes go together.
+    /// Checks that the sizes are consistent.
     ///
     /// # Errors
     /// Returns [`Failure::Usage`] with what to choose instead.
@@ -81,17 +81,17 @@ impl Settings {
         check_sizes(&[self.threads], self.log_size, self.value_size, self.ops_per_tx)
     }
 
-    /// The workload's sizes.
+    /// Returns the workload's sizes.
     pub fn sizes(&self) -> Sizes {
         Sizes { value_bytes: self.value_size, operations: self.ops_per_tx, ..Sizes::default() }
     }
 
-    /// The pool's.
+    /// Returns the pool's sizes.
     pub fn pool(&self) -> PoolSizes {
         PoolSizes { log_bytes: self.log_size, ..PoolSizes::default() }
     }
 
-    /// A run of `scheme`.
+    /// Returns a run of `scheme`.
     pub fn run(&self, scheme: SchemeName) -> Run {
         Run {
             scheme,
@@ -116,7 +116,7 @@ mod tests {
         settings: Settings,
     }
 
-    /// What the flag does is what is said of the parameter.
+    /// The flag has the default and the range of the parameter.
     #[test]
     fn the_size_of_logs_is_described_as_it_is() {
         let mut settings = Command::parse_from(["simulate"]).settings;

@@ -18,17 +18,17 @@ use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
-/// Seeds of a sweep's runs, unless it says how many.
+/// How many seeds each run of a sweep has by default.
 const SEEDS: u64 = 3;
-/// Seeds of points that are run one by one.
+/// How many seeds a point has by default that runs alone.
 pub const ONE_SEED: u64 = 1;
 
 type System = (SchemeName, &'static strandline_sim::scheme::Entry);
 
-/// Runs it.
+/// Runs the sweep and prints the table.
 ///
 /// # Errors
-/// A combination cannot be; the folder cannot be written.
+/// Returns an error if a combination is impossible, or if the folder cannot be written.
 pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure> {
     for (flag, given) in [
         ("--crash-at", !arguments.crash_at.is_empty()),
@@ -71,10 +71,10 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     }
 }
 
-/// Writes the table and the plots of a sweep into its folder; the table.
+/// Writes the table and the plots of a sweep into its folder. Returns the table.
 ///
 /// # Errors
-/// They cannot be written.
+/// Returns an error if they cannot be written.
 pub fn finish(points: &[Point], swept: &Swept, folder: &Path, command: &str) -> Result<String, Failure> {
     let commit = machine::commit();
     let run = strandline_lab::Run {
@@ -89,7 +89,7 @@ pub fn finish(points: &[Point], swept: &Swept, folder: &Path, command: &str) -> 
     Ok(csv)
 }
 
-/// The object that `--json` prints: a row for each run, and one for each combination with its spread over the seeds.
+/// Returns the object that `--json` prints: a row for each run, and a row for each combination with its spread over the seeds.
 pub fn object(points: &[Point], swept: &Swept) -> serde_json::Value {
     let rows = points.iter().zip(&swept.rows).filter_map(|(point, row)| {
         let keys: serde_json::Map<_, _> =
@@ -109,7 +109,7 @@ pub fn show(points: &[Point], swept: &Swept, folder: &Path) {
     say!("The plots: {}", folder.join("index.html").display());
 }
 
-/// What is not in the table.
+/// Prints what the table does not contain.
 fn tell(points: &[Point], swept: &Swept) {
     let mut notes: Vec<&String> = swept.rows.iter().flatten().flat_map(|row| &row.too_short).collect();
     let short = swept.rows.iter().flatten().filter(|row| !row.too_short.is_empty()).count();
@@ -143,18 +143,18 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(Failure::io(format!("write {}", path.display())))
 }
 
-/// The file that has this code, if it is not the program's.
+/// The file that holds this code, if it is not the program's.
 static CODE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Says which file has this code, where it is a library's.
+/// Sets the file that holds this code, if it is a library's.
 pub fn is_in(file: PathBuf) {
     let _ = CODE.set(file);
 }
 
-/// What tells this build of the program from others.
+/// Returns an identifier of this build of the program.
 ///
 /// # Errors
-/// The file that has its code cannot be read.
+/// Returns an error if the file that holds its code cannot be read.
 pub fn program() -> Result<String, Failure> {
     static NAME: OnceLock<String> = OnceLock::new();
     if let Some(name) = NAME.get() {
@@ -169,7 +169,7 @@ pub fn program() -> Result<String, Failure> {
     Ok(NAME.get_or_init(|| format!("{} {:016x}", env!("CARGO_PKG_VERSION"), hasher.finish())).clone())
 }
 
-/// What runs, by the names that were given.
+/// Returns the systems with the given names.
 fn systems(arguments: &Arguments, registry: Registry) -> Result<Vec<System>, Failure> {
     let found: Result<Vec<System>, String> = match (&arguments.scheme[..], &arguments.hardware[..]) {
         ([], []) => registry.pair(None, None).map(|only| vec![only]),
@@ -183,10 +183,10 @@ fn systems(arguments: &Arguments, registry: Registry) -> Result<Vec<System>, Fai
     found.map_err(Failure::Usage)
 }
 
-/// How many seeds each combination is run with: `default` of a sweep that does not say.
+/// Returns how many seeds each combination has; `default` if the arguments do not say.
 ///
 /// # Errors
-/// The seed is swept by itself.
+/// Returns an error if the seed is swept itself.
 fn seeds(arguments: &Arguments, default: u64) -> Result<u64, Failure> {
     let is_swept = arguments.sweep.iter().any(|swept| swept.key == "seed");
     match arguments.seeds {
@@ -200,10 +200,11 @@ fn seeds(arguments: &Arguments, default: u64) -> Result<u64, Failure> {
     }
 }
 
-/// Every combination: workloads, then the values of the first key and so on, then systems, then seeds.
+/// Returns every combination: ordered by workloads, then the values of the first key and so on, then systems, then seeds.
 ///
 /// # Errors
-/// A name, a key or a value does not exist; the scheme does not run on the hardware; `--seeds` or a setting of workloads was given for a trace.
+/// Returns an error if a name, a key or a value does not exist, if the scheme does not run on the hardware, or if `--seeds` or a setting of workloads
+/// was given for a trace.
 pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> Result<Vec<Point>, Failure> {
     let seeds = seeds(arguments, default_seeds)?;
     let trace = match &arguments.trace {
@@ -281,7 +282,7 @@ const COLUMNS: [Column; 6] = [
     ("cycles", "cycles", 0),
 ];
 
-/// The median, and between which values the runs lie where they differ.
+/// Formats the median and, if the runs differ, their range.
 fn shown(spread: Spread, decimals: usize) -> String {
     let [low, median, high] =
         [spread.low, spread.median, spread.high].map(|value| format!("{value:.decimals$}"));
@@ -292,7 +293,7 @@ fn table(points: &[Point], swept: &Swept) -> Table {
     let combinations = sweep::combinations(points, swept);
     let found: Vec<_> = combinations.iter().filter(|one| !one.rows.is_empty()).collect();
     let has = |quantity: &str| found.iter().any(|one| one.spread(quantity).is_some());
-    // Cycles are of interest where nothing is counted in transactions.
+    // Cycles are shown only if nothing is counted in transactions.
     let is_shown = |column: &Column| has(column.1) && (column.1 != "cycles" || !has("tx_per_s"));
     let columns: Vec<Column> = COLUMNS.into_iter().filter(is_shown).collect();
     let keys = points.first().map_or(&[][..], |point| &point.keys);

@@ -9,7 +9,7 @@ use strandline_sim::trace;
 use super::Host;
 use super::crashes::CrashReport;
 
-/// A table whose columns but the first `words` are numbers.
+/// Creates a table whose columns are numbers, except the first `words`.
 fn table(header: &[&str], words: usize) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
@@ -27,7 +27,7 @@ fn mean(sum: u64, count: u64) -> String {
     if count == 0 { "–".into() } else { format!("{:.1}", sum as f64 / count as f64) }
 }
 
-/// A run: the head, then everything that the machine counted.
+/// Returns the tables of a run: the head, then everything that the machine counted.
 pub fn run(outcome: &run::Outcome, banks: bool) -> String {
     let hardware = match outcome.hardware.as_str() {
         "none" => String::new(),
@@ -58,12 +58,12 @@ pub fn run(outcome: &run::Outcome, banks: bool) -> String {
     head + &statistics(&outcome.statistics, transactions(outcome), banks)
 }
 
-/// Transactions of all threads.
+/// Returns the transactions of all threads.
 fn transactions(outcome: &run::Outcome) -> u64 {
     outcome.transactions * outcome.threads as u64
 }
 
-/// A trace's run.
+/// Returns the tables of a trace's run.
 pub fn trace(outcome: &trace::Outcome, banks: bool) -> String {
     let head = format!(
         "{} on machine {}, hardware {}: {}\n{} records, {} pages, {} transactions; {} cycles, {:.3} ms\n",
@@ -80,7 +80,7 @@ pub fn trace(outcome: &trace::Outcome, banks: bool) -> String {
     head + &statistics(&outcome.statistics, outcome.transactions, banks)
 }
 
-/// Everything that the machine counted.
+/// Returns the tables of everything that the machine counted.
 fn statistics(statistics: &Statistics, transactions: u64, with_banks: bool) -> String {
     let mut parts = vec![cores(statistics), stalls(statistics), levels(statistics), traffic(statistics)];
     parts.push(channels(statistics));
@@ -106,7 +106,7 @@ fn statistics(statistics: &Statistics, transactions: u64, with_banks: bool) -> S
     parts.join("\n")
 }
 
-/// The energy of the run's accesses, for each part of the machine.
+/// Returns the table of the energy of the run's accesses, for each part of the machine.
 fn energy_of(energy: &Energy, transactions: u64) -> String {
     let mut table = table(&["energy of accesses", "nJ", "nJ/transaction"], 1);
     let total = energy.total_nj.map(|nj| ("all", nj));
@@ -159,7 +159,7 @@ fn cores(statistics: &Statistics) -> String {
     table.to_string()
 }
 
-/// A cause of stalls: its name, and where it is counted.
+/// A cause of stalls: its name, and its count.
 type Cause = (&'static str, fn(&Stalls) -> u64);
 
 const CAUSES: [Cause; 11] = [
@@ -176,7 +176,7 @@ const CAUSES: [Cause; 11] = [
     ("hardware scheme", |stalls| stalls.scheme),
 ];
 
-/// Stall cycles by cause, all cores together, of all their cycles.
+/// Returns the stall cycles of all cores by cause, as shares of all their cycles.
 fn stalls(statistics: &Statistics) -> String {
     let cycles = statistics.cores.iter().map(|core| core.cycles).sum();
     let mut table = table(&["stalls of all cores", "cycles", "of all"], 1);
@@ -283,7 +283,7 @@ fn banks(statistics: &Statistics) -> String {
     table.to_string()
 }
 
-/// What power failures left.
+/// Returns the table of what power failures left.
 pub fn crashes(crashes: &[CrashReport]) -> String {
     let header = [
         "power failure at",
@@ -312,7 +312,7 @@ pub fn crashes(crashes: &[CrashReport]) -> String {
     table.to_string()
 }
 
-/// How fast the host was.
+/// Returns a line about how fast the host was.
 pub fn host(host: &Host) -> String {
     format!(
         "host: {} accesses simulated in {:.2} s: {:.2} million per second",

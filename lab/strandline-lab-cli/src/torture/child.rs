@@ -12,7 +12,7 @@ use super::data::Data;
 use super::operation::Operation;
 use super::worker;
 
-/// What the parent tells its child.
+/// The arguments that the parent passes to its child.
 #[derive(clap::Args)]
 pub struct ChildArguments {
     #[command(flatten)]
@@ -22,10 +22,10 @@ pub struct ChildArguments {
     scheme: SchemeName,
 }
 
-/// Runs until killed, or until the parent is gone.
+/// Runs until killed, or until the parent has ended.
 ///
 /// # Errors
-/// The pool cannot be opened; a transaction failed.
+/// Returns an error if the pool cannot be opened, or if a transaction fails.
 pub fn run_child(ChildArguments { child, scheme }: &ChildArguments) -> Result<Outcome, Failure> {
     let Child { setting, pool, .. } = child;
     let (threads, seed) = (setting.threads, setting.seed);
@@ -57,7 +57,7 @@ impl torture::Worker for Worker {
         let Self { worker, data, threads, thread, seed } = self;
         let operation = Operation::new(*seed, *threads, *thread, number);
         if operation.abort_first {
-            // Another operation of the same thread, which must leave nothing behind.
+            // An operation that gives up must leave no trace.
             let other = Operation::new(!*seed, *threads, *thread, number);
             let given_up = worker.run(|tx| -> Result<(), Abort> {
                 data.apply(tx, &other, *thread, u64::MAX)?;

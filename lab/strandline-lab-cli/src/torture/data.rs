@@ -1,4 +1,4 @@
-//! What torture keeps in its pool.
+//! The contents of torture's pool.
 
 use strandline_core::Result;
 use strandline_core::memory::PersistentAddress;
@@ -8,21 +8,21 @@ use strandline_structures::model::Contents;
 
 use super::operation::{Operation, STRUCTURES};
 
-/// Words between two threads' counters: they share no cache line.
+/// The distance of two threads' counters in words; they share no cache line.
 const COUNTER_STRIDE: u64 = 8;
 
-/// Handles on the counters, which stand under the root behind those of the structures.
+/// Handles of the counters, which are stored under the root after the structures' roots.
 #[derive(Clone, Copy)]
 pub struct Data {
     counters: Array<u64>,
 }
 
-/// Everything in the pool, as standard collections.
+/// The pool's contents, as standard collections.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What the structures hold, by number.
+    /// The contents of the structures, by number.
     pub structures: Vec<Contents>,
-    /// The last operation of each thread.
+    /// The number of each thread's last operation.
     pub counters: Vec<u64>,
 }
 
@@ -31,10 +31,10 @@ fn root(runner: &mut impl Runner, number: usize) -> Result<PersistentAddress> {
 }
 
 impl Data {
-    /// Creates the structures, empty.
+    /// Creates the empty structures and the counters.
     ///
     /// # Errors
-    /// As [`Runner::run`].
+    /// As for [`Runner::run`].
     pub fn create(runner: &mut impl Runner, threads: u64) -> Result<Self> {
         for (number, structure) in STRUCTURES.iter().enumerate() {
             let root = root(runner, number)?;
@@ -44,10 +44,10 @@ impl Data {
         Ok(Self { counters: Array::create(runner, root, threads * COUNTER_STRIDE, |_| 0)? })
     }
 
-    /// Opens the counters; the structures are opened by each operation.
+    /// Opens the counters. Each operation opens the structures itself.
     ///
     /// # Errors
-    /// They are not there.
+    /// Returns an error if they are not there.
     pub fn open(runner: &mut impl Runner) -> Result<Self> {
         runner.view(|tx| {
             let root = tx.root(STRUCTURES.len() as u64);
@@ -55,18 +55,18 @@ impl Data {
         })
     }
 
-    /// The last operation of `thread`.
+    /// Returns the number of the last operation of `thread`.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn counter(&self, tx: &mut impl Read, thread: u64) -> Result<u64, Abort> {
         self.counters.get(tx, thread * COUNTER_STRIDE)
     }
 
-    /// Does operation `number` of `thread`.
+    /// Executes operation `number` of `thread`.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn apply(
         &self,
         tx: &mut impl Transaction,
@@ -84,7 +84,7 @@ impl Data {
     /// Reads everything, and lets every structure check itself.
     ///
     /// # Errors
-    /// A structure is damaged.
+    /// Returns an error if a structure is damaged.
     pub fn read_all(&self, tx: &mut impl Transaction, threads: u64) -> Result<Found, Abort> {
         let mut structures = Vec::new();
         for (number, structure) in STRUCTURES.iter().enumerate() {

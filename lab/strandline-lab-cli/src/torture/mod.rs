@@ -1,4 +1,4 @@
-//! `strandline-lab torture`: [`strandline_command::torture`] of the papers' schemes, on structures of words.
+//! `strandline-lab torture`: runs [`strandline_command::torture`] with the papers' schemes, on structures of words.
 
 mod child;
 mod data;
@@ -24,12 +24,12 @@ use subject::Structures;
 pub struct Arguments {
     #[command(flatten)]
     torture: torture::Flags,
-    /// Schemes, separated by commas, of which each life draws one, by the names of `strandline-lab list`
+    /// Schemes, separated by commas, by the names of `strandline-lab list`; each life draws one
     #[arg(long, value_delimiter = ',', value_parser = scheme, default_value = "bppm,bppm+single-writer")]
     scheme: Vec<SchemeName>,
 }
 
-/// A scheme that can be tortured.
+/// Parses the name of a scheme that supports torture.
 pub(crate) fn scheme(name: &str) -> Result<SchemeName, String> {
     let scheme: SchemeName = name.parse().map_err(|error: UnknownName| error.to_string())?;
     if !scheme.is_durable() {
@@ -44,10 +44,10 @@ pub(crate) fn scheme(name: &str) -> Result<SchemeName, String> {
     Ok(scheme)
 }
 
-/// Runs it.
+/// Runs the torture.
 ///
 /// # Errors
-/// The pool cannot be created, or a child failed by itself.
+/// Returns an error if the pool cannot be created, or if a child fails without being killed.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let in_sync = arguments.torture.setting.domain.domain(0) == Domain::Sync;
     if let Some(scheme) = arguments.scheme.iter().find(|scheme| in_sync && !scheme.in_sync()) {
@@ -59,10 +59,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     torture::run::<Structures>(&arguments.torture, &arguments.scheme)
 }
 
-/// A worker of `pool` under a scheme.
+/// Returns a worker of `pool` under a scheme.
 ///
 /// # Errors
-/// As [`Pool::worker_of`].
+/// As for [`Pool::worker_of`].
 fn worker(pool: &Pool<Concurrency>, scheme: SchemeName) -> strandline_core::Result<AnyRunner<'static>> {
     if scheme.kind.is_none() {
         return Err(Error::Unsupported("the volatile pseudo-scheme".into()));

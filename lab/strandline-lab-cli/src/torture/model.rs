@@ -1,4 +1,4 @@
-//! What the pool should hold: the parent's own copy, in standard collections.
+//! The expected contents of the pool: the parent's own copy, in standard collections.
 
 use strandline_command::torture;
 use strandline_structures::model::Contents;
@@ -6,19 +6,19 @@ use strandline_structures::model::Contents;
 use super::data::Found;
 use super::operation::{BANK, BANK_NUMBER, Operation, STRUCTURES};
 
-/// Violations shown of one verification; the first few tell the story.
+/// How many violations of one verification are shown, at most; the first ones suffice.
 const SHOWN: usize = 20;
 
 /// The pool's contents after a number of operations of each thread.
 pub struct Model {
     seed: u64,
     structures: Vec<Contents>,
-    /// The last operation of each thread.
+    /// The number of each thread's last operation.
     pub counters: Vec<u64>,
 }
 
 impl Model {
-    /// Nothing has happened yet.
+    /// Creates the model before the first operation.
     pub fn new(seed: u64, threads: u64) -> Self {
         Self {
             seed,
@@ -27,17 +27,17 @@ impl Model {
         }
     }
 
-    /// Pairs in hash table, red-black tree and key-value store: each has one heap object.
+    /// Returns the number of pairs in hash table, red-black tree and key-value store, each of which has one heap object.
     pub fn single_objects(&self) -> u64 {
         [0, 1, 3].iter().map(|&structure: &usize| self.structures[structure].len()).sum()
     }
 
-    /// Pairs in the B+ tree.
+    /// Returns the number of pairs in the B+ tree.
     pub fn tree_pairs(&self) -> u64 {
         self.structures[2].len()
     }
 
-    /// Goes on to what the pool's counters say was done, and compares. Returns what is wrong.
+    /// Advances the model to the pool's counters, and compares it with the pool. Returns what is wrong.
     pub fn follow(&mut self, acknowledged: &[u64], found: &Found) -> Vec<String> {
         let (seed, threads) = (self.seed, self.counters.len() as u64);
         let mut counters = std::mem::take(&mut self.counters);

@@ -1,5 +1,4 @@
-//! Operation n of thread t: a pure function of (seed, t, n), so that the parent knows what a killed child
-//! had done from its counter alone.
+//! Operation n of thread t is a pure function of (seed, t, n), so that the parent can derive from its counter alone what a killed child had done.
 
 use fastrand::Rng;
 use strandline_core::structures::NodeShape;
@@ -7,15 +6,15 @@ use strandline_structures::model::{
     self, Array, BPlusTree, Choices, HashTable, KeyValueStore, RedBlackTree, Structure,
 };
 
-/// Keys of each thread in each structure.
+/// How many keys each thread has in each structure.
 const KEYS: u64 = 64;
 /// The accounts that all threads use.
 pub const BANK: Array = Array { length: 16, first: 1_000_000 };
-/// Number of the bank among the structures.
+/// The number of the bank among the structures.
 pub const BANK_NUMBER: usize = 4;
 
-/// The structures, each under the root of its number: the bank, and before it those in which threads own keys. Few buckets,
-/// so that chains are long.
+/// The structures, each under the root of its number: those in which threads own keys, and the bank. There are only a few buckets, so that chains are
+/// long.
 pub const STRUCTURES: [&dyn Structure; 5] = [
     &HashTable { buckets: 61, value_words: 1 },
     &RedBlackTree,
@@ -27,14 +26,14 @@ pub const STRUCTURES: [&dyn Structure; 5] = [
 /// What one transaction does, besides storing its number in its thread's counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Operations on structures, by number: on keys of the thread's own, or a transfer between two accounts. Transfers of
-    /// different threads conflict, but their order does not matter for the outcome.
+    /// Operations on structures, with the structures' numbers: on keys of the thread's own, or a transfer between two accounts. Transfers of
+    /// different threads conflict, but their order does not affect the final balances.
     pub steps: Vec<(usize, model::Operation)>,
-    /// Whether a transaction that gives up comes first.
+    /// Whether a transaction that gives up precedes it.
     pub abort_first: bool,
 }
 
-/// A thread's choices. Key k belongs to thread k mod `threads`.
+/// A thread's random choices. Key k belongs to thread k mod `threads`.
 struct Chance {
     random: Rng,
     threads: u64,
@@ -52,7 +51,7 @@ impl Choices for Chance {
 }
 
 impl Operation {
-    /// Operation `number` of thread `thread` of `threads`.
+    /// Returns operation `number` of thread `thread` of `threads`.
     pub fn new(seed: u64, threads: u64, thread: u64, number: u64) -> Self {
         let random = Rng::with_seed(mix(mix(seed ^ mix(thread)) ^ number));
         let mut choices = Chance { random, threads, thread };
@@ -72,7 +71,7 @@ impl Operation {
     }
 }
 
-/// The finaliser of SplitMix64: nearby numbers give unrelated ones.
+/// The finaliser of SplitMix64: adjacent numbers yield unrelated ones.
 fn mix(mut word: u64) -> u64 {
     word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! What the parent knows of the pool, and how it judges it.
+//! The parent's knowledge of the pool, and how it judges the pool.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use super::worker;
 pub struct Structures {
     setting: Setting,
     model: Model,
-    /// Heap objects of the empty structures.
+    /// How many heap objects the empty structures have.
     first_objects: u64,
 }
 
@@ -75,8 +75,8 @@ impl Structures {
         let data = Data::open(&mut worker)?;
         let found = worker.view(|tx| data.read_all(tx, self.setting.threads))?;
         wrong.extend(self.model.follow(acknowledged, &found));
-        // The B+ tree has at most a node for each key and some above them; everything else has one object
-        // for each pair. What leaks adds up from kill to kill.
+        // The B+ tree has at most a node for each key and some inner nodes; everything else has one object for each pair. Leaked objects would
+        // accumulate from kill to kill.
         let usage = pool.usage()?;
         let least = self.first_objects + self.model.single_objects();
         let most = least + self.model.tree_pairs() + 8;

@@ -12,14 +12,14 @@ fn command(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Exit code, standard output and standard error.
+/// Runs the command. Returns exit code, standard output and standard error.
 fn strandline(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command(folder, arguments).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (status.code().unwrap(), text(stdout), super::without_progress(&text(stderr)))
 }
 
-/// The rows of what `--json` prints, without what depends on time.
+/// Returns the rows of what `--json` prints, without the values that depend on time.
 fn rows(object: &str) -> Vec<Value> {
     let object: Value = serde_json::from_str(object).unwrap();
     let mut rows = object["rows"].as_array().unwrap().clone();
@@ -36,7 +36,7 @@ fn file(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// What is checked: samples in several parts, and what is explored in one go.
+/// The checks: samples in several parts, and explorations of a single part.
 const CHECKS: [&[&str]; 5] = [
     &[
         "--scheme",
@@ -83,7 +83,7 @@ const CHECKS: [&[&str]; 5] = [
     &["--world", "persist-order", "--scheme", "sct-strict,sct-epoch,sct-strand", "--samples", "2"],
 ];
 
-/// Three machines find what one does, row by row.
+/// Three machines produce the same rows as one.
 #[test]
 fn shards_are_merged_into_the_check() {
     let merged = |(number, flags): (usize, &[&str])| {
@@ -104,7 +104,7 @@ fn shards_are_merged_into_the_check() {
         assert_eq!((code, &*error), (0, ""), "{number}");
         assert_eq!(rows(&merged), whole, "{number}");
         assert_eq!(rows(&file(&folder.join("all/rows.json"))), whole, "{number}");
-        // All is known in the folder that they were merged into, and each part in one shard alone.
+        // Everything is known in the merged folder, but each shard knows only its own part.
         let (_, again, note) = check(&["--out", "all"]);
         let units = |folder_name: &str| file(&folder.join(folder_name).join("units.jsonl")).lines().count();
         assert_eq!(rows(&again), whole, "{number}");
@@ -122,12 +122,12 @@ fn shards_are_merged_into_the_check() {
     });
 }
 
-/// A violation is a finding of the shard that comes to it and of the whole, and what comes after it in its row does not count.
+/// A violation is reported by the shard that finds it and by the whole; later units of its row do not count.
 #[test]
 fn a_finding_is_one_wherever_it_was_made() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // Found in the third of four parts.
+    // The third of four parts has the violation.
     let flags = [
         "check",
         "--json",
@@ -160,7 +160,7 @@ fn a_finding_is_one_wherever_it_was_made() {
     );
 }
 
-/// A check that is killed goes on where it was, and finds what one does that nobody ends.
+/// A check that is killed continues, and finds the same as an uninterrupted one.
 #[test]
 fn a_killed_check_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn a_killed_check_goes_on() {
     child.wait().unwrap();
     let before = lines();
     assert!((2..8).contains(&before), "it was killed on its way: {before}");
-    // Half a line, as a kill may leave it.
+    // Leave half a line, as a kill may.
     let text = file(&units);
     std::fs::write(&units, format!("{text}{}", &text[..40])).unwrap();
     let (code, resumed, note) = strandline(folder, &kept);

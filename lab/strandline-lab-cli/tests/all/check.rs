@@ -12,7 +12,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The output of a run that ends with this exit code.
+/// Runs the command, expects this exit code, and returns the output.
 #[track_caller]
 fn ends(arguments: &[&str], code: i32) -> (String, String) {
     let output = check(arguments);
@@ -45,7 +45,7 @@ fn a_violation_on_the_device_is_a_finding_and_can_be_replayed() {
     assert_eq!(violation(&again), violation(&out));
 }
 
-/// Whoever watches sees a row when its case is done, off a terminal too.
+/// A row appears as soon as its case is done, even if the output is not a terminal.
 #[test]
 fn rows_come_as_they_are_found() {
     use std::io::{BufRead, BufReader, Read};
@@ -73,7 +73,7 @@ fn rows_come_as_they_are_found() {
     out.read_to_string(&mut rest).unwrap();
     assert!(rest.starts_with("bppm+single-writer") && rest.contains("states judged on the device"), "{rest}");
     assert!(child.wait().unwrap().success());
-    // Columns stand below one another.
+    // Columns are aligned.
     let column = |line: &str, text: &str| line.find(text).unwrap();
     assert_eq!(column(&header, "verdict"), column(&first, "ok"), "{header}{first}");
 }
@@ -102,8 +102,7 @@ fn worlds_and_steps_that_do_not_exist() {
     assert!(err.contains("leave it out"), "{err}");
 }
 
-/// The command that a violation prints shows the same violation again: sampled, and exhaustive with power failing
-/// in recovery.
+/// The command that a violation prints reproduces it: for sampled histories, and for exhaustive ones with power failures in recovery.
 #[test]
 fn a_violation_of_a_scheme_is_replayed_by_its_command() {
     let sampled = ["--omit", "BulkDataFenceLate", "--setting", "word", "--samples", "300"];
@@ -122,7 +121,7 @@ fn a_violation_of_a_scheme_is_replayed_by_its_command() {
         let again: Vec<&str> = command.split_whitespace().collect();
         let (second, _) = ends(&again, 1);
         assert_eq!(told(&first), told(&second));
-        // Stores carry their source line in the library.
+        // Stores name their source line in the library.
         assert!(told(&first).contains("missing in effect: "));
         assert!(told(&first).contains("store/strandline-core/src/"), "{first}");
     }

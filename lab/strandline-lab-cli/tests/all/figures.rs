@@ -1,31 +1,31 @@
-//! The numbers that a command prints on the papers' pages and in the README, compared with what it prints now.
+//! Compares the numbers of command outputs on the papers' pages and in the README with what the commands print now.
 //!
-//! A block begins with `<!-- prints: COMMAND -->`, has the output in a fence, and ends with `<!-- end of output -->`. `.ci/figures` writes
-//! what the commands print into the blocks, and the scoreboard's rows of these papers.
+//! A block begins with `<!-- prints: COMMAND -->`, has the output in a fence, and ends with `<!-- end of output -->`. `.ci/figures` writes the
+//! commands' outputs into the blocks, and the scoreboard's rows of these papers.
 //!
-//! By default the claims of the cheapest figures are compared; the laboratory's own tests compare a trial of all figures. All blocks are
-//! compared with `STRANDLINE_FIGURES=compare`, as `.ci/others --full` does.
+//! By default the test compares the claims of the cheapest figures; the laboratory's own tests compare a trial of all figures. With
+//! `STRANDLINE_FIGURES=compare`, as `.ci/others --full` sets it, the test compares all blocks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A paper's page.
 struct Page {
-    /// The name of its file, and of the paper unless that is another.
+    /// The name of its file, and of the paper unless the paper's differs.
     name: &'static str,
     paper: &'static str,
-    /// The claims that are compared by default: those that take seconds.
+    /// The claims that are compared by default because they take only seconds.
     cheap: &'static [&'static str],
-    /// The claims that this processor's speed decides, which are not compared.
+    /// The claims that depend on this processor's speed, and are not compared.
     native: &'static [&'static str],
-    /// Whether the page shows what each claim becomes under other readings of the paper (`--readings`).
+    /// Whether the page shows the verdicts under other readings of the paper (`--readings`).
     readings: bool,
     /// Whether writing the page takes many minutes. Only `.ci/figures all` writes such a page.
     is_long: bool,
 }
 
 impl Page {
-    /// The command whose output has the verdicts.
+    /// Returns the command that prints the verdicts.
     fn verdicts(&self) -> Vec<&'static str> {
         let readings = self.readings.then_some("--readings");
         ["reproduce", self.paper, "--quick"].into_iter().chain(readings).collect()
@@ -56,7 +56,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A command's words, in double quotes where they have spaces.
+/// Splits a command into words. Words with spaces are in double quotes.
 fn words(command: &str) -> Vec<&str> {
     let parts = command.split('"').enumerate();
     parts
@@ -64,7 +64,7 @@ fn words(command: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The words of the block's command, and where the output is in the page.
+/// Returns for each block the words of its command, and the range of its output in the page.
 fn blocks(page: &str) -> Vec<(Vec<&str>, std::ops::Range<usize>)> {
     let begins = page.match_indices(BEGIN).map(|(at, _)| at + BEGIN.len());
     let block = |at: usize| {
@@ -97,15 +97,15 @@ fn series_of(command: &[&str], results: &Path) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The cells of a printed table's rows, without the lines that continue a row.
+/// Returns the cells of a printed table's rows, without continuation lines.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     let lines = text.lines().filter(|line| line.starts_with('│') && !line.starts_with("│ claim"));
     let cells = |line| str::split(line, ['│', '┆']).skip(1).map(str::trim).collect();
     lines.map(cells).filter(|cells: &Vec<&str>| cells.len() == 6 && !cells[0].is_empty()).collect()
 }
 
-/// Compares the rows of the claims that `is_compared` of a page's block, which was written with `--readings`, with the output of a run
-/// without; returns those that differ.
+/// Compares the rows of the claims that `is_compared` accepts. The page's block was written with `--readings`, the output comes from a run without
+/// it. Returns the rows that differ.
 fn differences(page: &str, is_compared: impl Fn(&str) -> bool, run: &str) -> Vec<String> {
     let (mut page, mut run) = (rows(page), rows(run));
     page.retain(|cells| is_compared(cells[0]));
@@ -121,7 +121,7 @@ fn differences(page: &str, is_compared: impl Fn(&str) -> bool, run: &str) -> Vec
     page.into_iter().zip(run).filter_map(differ).collect()
 }
 
-/// The columns of the scoreboard by the line under a printed table.
+/// Returns the columns of the scoreboard from the line under a printed table.
 fn score(text: &str) -> Vec<u64> {
     let line = text.lines().find(|line| line.starts_with("Measured: ")).expect("a line with the score");
     let (measured, given) = line.split_once(". Constants").expect("given ones after the measured");
@@ -146,7 +146,7 @@ fn numbers(line: &str) -> Vec<u64> {
     line.split('|').filter_map(|cell| cell.trim().parse().ok()).collect()
 }
 
-/// The README with other numbers in the rows of these papers, and the sum of all.
+/// Returns the README with new numbers in the rows of these papers and in the total.
 fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     let (before, rest) = readme.split_once("<!-- scoreboard -->\n").unwrap();
     let (table, after) = rest.split_once("<!-- end of scoreboard -->").unwrap();
@@ -174,18 +174,18 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
 /// What the test does with the blocks of pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
-    /// The rows of cheap claims are compared.
+    /// Compare the rows of cheap claims.
     CompareClaims,
-    /// All blocks are compared.
+    /// Compare all blocks.
     Compare,
-    /// All blocks are written.
+    /// Write all blocks.
     Write,
 }
 
-/// Compares a page's blocks with what the commands print now, or writes them there; returns the paper's score.
+/// Compares a page's blocks with what the commands print now, or writes them there. Returns the paper's score.
 ///
 /// # Panics
-/// A block differs, or a command fails.
+/// Panics if a block differs, or if a command fails.
 fn blocks_of_paper(page: &Page, task: Task, folder: &Path) -> Vec<u64> {
     let path = root().join("docs/papers").join(format!("{}.md", page.name));
     let old = std::fs::read_to_string(&path).unwrap();
@@ -203,7 +203,7 @@ fn blocks_of_paper(page: &Page, task: Task, folder: &Path) -> Vec<u64> {
         _ => !page.native.contains(&claim),
     };
     let mut found = None;
-    // From the last: what is before stays where it is.
+    // Begins with the last block, so that the earlier ranges stay valid.
     for (command, range) in blocks(&old).into_iter().rev() {
         let printed_now = if command == page.verdicts() {
             found = Some(score(if task == Task::Write { &run } else { &old[range.clone()] }));
@@ -232,7 +232,7 @@ fn blocks_of_paper(page: &Page, task: Task, folder: &Path) -> Vec<u64> {
     found.expect("each page has the quick run of its paper")
 }
 
-/// The score that a page has.
+/// Returns the score that a page shows.
 fn score_of_page(page: &Page) -> Vec<u64> {
     let path = root().join("docs/papers").join(format!("{}.md", page.name));
     let text = std::fs::read_to_string(path).unwrap();
@@ -241,12 +241,12 @@ fn score_of_page(page: &Page) -> Vec<u64> {
     score(&text[range])
 }
 
-/// The comparison leaves the readings of the text out: with them the commands take several times as long.
-/// The papers run side by side, since most of a run is one thread's; the long ones come after the others, since they measure time.
+/// The comparison leaves out other readings of the text, which make the commands take several times as long. The papers run in parallel, since most
+/// of a run uses one thread; the ones that measure time run after the others.
 #[test]
 fn pages_and_the_readme_have_what_the_commands_print() {
     if !cfg!(feature = "sqlite") {
-        // Loose-Ordering's averages have SQLite in them.
+        // Loose-Ordering's averages include SQLite.
         return;
     }
     let wanted = std::env::var("STRANDLINE_FIGURES").unwrap_or_default();

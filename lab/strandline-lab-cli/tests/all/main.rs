@@ -1,9 +1,9 @@
-//! The command as a user runs it: one program, which starts it.
+//! Tests of the command as a user runs it, in one test program.
 
 mod campaign;
 mod check;
 mod figures;
-/// The template's tests, beside ours.
+/// The template's tests run among these.
 #[path = "../../../../templates/hardware-scheme/src/scheme.rs"]
 mod hardware_scheme;
 mod manners;

@@ -1,4 +1,4 @@
-//! What every command owes its user: exit codes, what becomes of its output, and that Ctrl-C leaves nothing behind.
+//! Properties that every command must have: its exit codes, how it treats its output, and that Ctrl-C leaves nothing behind.
 
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ fn strandline(arguments: &[&str]) -> Command {
     command
 }
 
-/// A run that goes on for minutes.
+/// A run that takes minutes.
 const LONG: [&str; 6] =
     ["simulate", "--workload", "rbtree", "--transactions", "1000000000", "--log-size=64K"];
 
@@ -33,7 +33,7 @@ fn a_reader_that_has_gone_away_is_no_failure() {
     check_closed_pipe(strandline(&PRINTS));
 }
 
-/// What was done so far is printed, and the signal has its effect on whoever waits for the program.
+/// The results so far are printed, and the program then dies of the signal, as its parent expects.
 #[test]
 fn an_interrupted_simulation_prints_what_is_known() {
     let mut child = strandline(&[&LONG[..], &["--json"]].concat())
@@ -57,7 +57,7 @@ fn an_interrupted_benchmark_leaves_no_pool() {
     check_interrupted_benchmark(strandline(&["bench", "--scheme", "bppm"]));
 }
 
-/// The second time nobody is waited for, and what was made goes all the same.
+/// A second signal ends the program without waiting; its files are removed nevertheless.
 #[test]
 fn who_insists_ends_it_at_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn who_insists_ends_it_at_once() {
     assert!(text.contains("the figures so far are in") && text.contains("report"), "{text}");
 }
 
-/// Whoever reads JSON can tell its form, whatever command printed it.
+/// Every JSON output states the version of its format, whichever command prints it.
 #[test]
 fn every_json_says_its_form() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn every_json_says_its_form() {
     }
 }
 
-/// A sweep that was ended goes on, and `--csv` prints what the file has.
+/// A sweep that was interrupted continues, and `--csv` prints the file's contents.
 #[test]
 fn a_sweep_goes_on_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
@@ -137,7 +137,7 @@ fn a_sweep_goes_on_where_it_was() {
     assert!(notes.contains("note: 12 runs: ") && notes.contains(" s of processor time in "), "{notes}");
     assert_eq!(more, std::fs::read_to_string(folder.path().join("sweep/points.csv")).unwrap());
     assert_eq!(more.lines().count(), 1 + 12);
-    // What it found is the same.
+    // Its earlier results are unchanged.
     assert!(first.lines().all(|line| more.contains(line)), "{first}{more}");
     for (flags, part) in [
         (&["--sweep", "threads=0,1"][..], "1 to 64"),
@@ -153,7 +153,7 @@ fn a_sweep_goes_on_where_it_was() {
     }
 }
 
-/// Each subcommand refuses a number outside its range and says the range; it also refuses sizes that do not go together.
+/// Each subcommand refuses a number outside its range and states the range. It also refuses inconsistent sizes.
 #[test]
 fn numbers_and_sizes_have_ranges() {
     for (before, flag, wrong, range) in [

@@ -48,7 +48,7 @@ fn bash_completes_the_names_that_the_laboratory_knows() {
     completion::has(&offered(&["reproduce", "bl"]), &["blurred"]);
     completion::has(&offered(&["reproduce", "--claim", "B1"]), &["B1", "B19"]);
     completion::has(&offered(&["reproduce", "--series", "fig7"]), &["fig7:"]);
-    // `torture` offers no scheme that makes nothing durable.
+    // `torture` does not offer schemes that make nothing durable.
     assert!(
         offered(&["torture", "--scheme", "vol"]).is_empty()
             || offered(&["torture", "--scheme", "vol"]) == [""]

@@ -1,11 +1,11 @@
-//! `strandline-lab pool`: what it can open beyond `strandline pool`.
+//! `strandline-lab pool`: pools that only this command can open.
 
 use std::process::Command;
 
 use strandline_core::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
 use strandline_schemes::{BASE, laboratory};
 
-/// What an application refuses says how it is recovered, and that is true.
+/// The error with which an application refuses the pool names a command that recovers it.
 #[test]
 fn a_pool_that_another_scheme_left_is_recovered() {
     let folder = tempfile::tempdir().unwrap();
@@ -15,7 +15,7 @@ fn a_pool_that_another_scheme_left_is_recovered() {
     let pool = laboratory(Concurrency::Stm).open(&path, &options).unwrap();
     let mut worker = pool.worker_of(&BASE).unwrap();
     worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
-    // It is dropped while a worker exists, and so not closed.
+    // The pool is dropped while a worker exists, so it is not closed.
     drop(pool);
     drop(worker);
 

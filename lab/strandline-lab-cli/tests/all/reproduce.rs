@@ -23,7 +23,7 @@ fn claims_about_the_code_hold() {
     assert!(std::fs::read_to_string(out.join("index.html")).unwrap().contains("Blurred Persistence"));
 }
 
-/// One page over all papers, whose links lead to cards in their reports, and a scoreboard.
+/// There is one page over all papers, whose links lead to their reports, and a scoreboard.
 #[test]
 fn all_papers_have_a_page_of_their_own_and_one_together() {
     let folder = tempfile::tempdir().unwrap();
@@ -43,7 +43,7 @@ fn all_papers_have_a_page_of_their_own_and_one_together() {
     }
     let scoreboard = std::fs::read_to_string(out.join("scoreboard.md")).unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains(&scoreboard));
-    // None of them was measured: they are constants and a closed form, and hold.
+    // These claims are constants and a closed form, so none of them counts as measured; all hold.
     assert_eq!(scoreboard.lines().last().unwrap(), "| all | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 5 | 5 | 0 |");
     assert!(String::from_utf8_lossy(&output.stdout).contains("holds (closed form)"));
     let results = std::fs::read(out.join("results.json")).unwrap();
@@ -83,7 +83,7 @@ fn wrong_usage_says_what_there_is() {
     }
 }
 
-/// A machine cannot be chosen for a paper that runs on its own, and the error says what to do instead.
+/// A machine is refused for a paper that runs on its own machine, and the error says what to do instead.
 #[test]
 fn a_machine_that_would_be_ignored_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,13 +100,13 @@ fn a_machine_that_would_be_ignored_is_refused() {
             }
         }
     }
-    // Not either beside papers that have a choice.
+    // It is refused as well if other papers accept a machine.
     let output = reproduce(&["all", "--quick", "--machine", "native"], folder.path());
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("loose-ordering"));
 }
 
-/// The seed and an interval reach the measurements. Those of the other papers: a test of the same name in `strandline-lab`.
+/// The seed and an interval reach the measurements. A test of the same name in `strandline-lab` covers the other papers.
 #[test]
 fn seeds_and_intervals_reach_each_paper() {
     let folder = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ fn the_result_holds_the_resolved_machine_and_every_count() {
     assert!(slower["result"]["tx_per_s"].as_f64() < result["tx_per_s"].as_f64());
 }
 
-/// The bytes of a hardware scheme's log are in the table and in the result; energy is where the machine has figures for it.
+/// The table and the result show the bytes of a hardware scheme's log, and energy if the machine has figures for it.
 #[test]
 fn hardware_logs_and_energy_are_shown() {
     let flags = ["simulate", "--machine", "loc", "--hardware", "undo-log", "--workload", "sps"];
@@ -69,7 +69,7 @@ fn hardware_logs_and_energy_are_shown() {
     assert!((pcm["total_nj"].as_f64().unwrap() - parts.iter().sum::<f64>()).abs() < 1e-6);
     let table = String::from_utf8(strandline(&short(&["--machine", "pcm"])).stdout).unwrap();
     assert!(table.contains("energy of accesses") && table.contains("nJ/transaction"), "{table}");
-    // Three cache levels and DRAM have figures, and its NVM has none.
+    // Three cache levels and DRAM have figures, but the NVM has none.
     let partly = json(&short(&["--machine", "gem5-nvm", "--json"]))["result"]["statistics"]["energy"].clone();
     assert_eq!((partly["parts"].as_array().unwrap().len(), &partly["total_nj"]), (4, &Value::Null));
 }
@@ -82,7 +82,7 @@ fn threads_are_idle_for_a_share_of_their_time() {
     assert!((0.4..0.6).contains(&(idle / busy)), "{idle} of {busy}");
 }
 
-/// Without a word about software the hardware has its own, and a scheme for hardware that orders persists has that.
+/// By default hardware runs with its own software, and so does a software scheme with the hardware that orders its persists.
 #[test]
 fn hardware_runs_beside_its_own_software() {
     let pair = |flags: &[&str]| {
@@ -99,7 +99,7 @@ fn hardware_runs_beside_its_own_software() {
     );
 }
 
-/// A parameter changes what is simulated, and stands in the machine.
+/// A parameter changes the simulation, and is recorded in the machine's description.
 #[test]
 fn parameters_of_hardware_are_keys_of_the_machine() {
     let run = |more: &[&str]| {
@@ -123,7 +123,7 @@ fn parameters_of_hardware_are_keys_of_the_machine() {
     let text = String::from_utf8(strandline(&["list", "loc-wal"]).stdout).unwrap();
     assert!(text.contains("2 to 64 transactions") && text.contains("tx-count"), "{text}");
     assert_eq!(strandline(&["list", "magic"]).status.code(), Some(2));
-    // Software that keeps logs has one parameter, software that keeps none has none.
+    // Software that keeps logs has one parameter, other software none.
     let parameters = |name: &str| json(&["list", name, "--json"])["found"][0]["parameters"].clone();
     assert_eq!(
         (&parameters("bppm")[0]["name"], &parameters("bppm")[0]["default"]),
@@ -132,7 +132,7 @@ fn parameters_of_hardware_are_keys_of_the_machine() {
     assert_eq!(parameters("volatile"), Value::Array(Vec::new()));
 }
 
-/// What a run is too short for is said, and no longer when it is long enough.
+/// A note says what the run is too short for, and disappears when the run is long enough.
 #[test]
 fn a_run_that_is_too_short_says_so() {
     let notes = |flags: &[&str]| {
@@ -164,7 +164,7 @@ fn a_run_that_is_too_short_says_so() {
     );
 }
 
-/// A share of the run meets transactions, whatever the machine and the scheme.
+/// A percentage of the run falls among the transactions, whatever the machine and the scheme.
 #[test]
 fn power_fails_at_a_share_of_the_run() {
     for more in [&[][..], &["--machine", "loc", "--hardware", "h-wal"]] {
@@ -179,7 +179,7 @@ fn power_fails_at_a_share_of_the_run() {
         assert!(acknowledged[2] <= 60);
         let notes = object["notes"].to_string();
         assert!(!notes.contains("power failures"), "{notes}");
-        // What power failed in is what it was when nothing failed.
+        // Power failures do not change the run.
         let without = json(&short(&[more, &["--json"]].concat()));
         assert_eq!(object["result"], without["result"]);
     }
@@ -197,7 +197,7 @@ fn tables_show_what_architects_expect() {
     {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // On one screen, unless every bank is asked for.
+    // The output fits one screen, unless every bank is requested.
     let lines = |more: &[&str]| {
         let text =
             String::from_utf8(strandline(&short(&[&["--machine", "atom"], more].concat())).stdout).unwrap();
@@ -211,11 +211,11 @@ fn tables_show_what_architects_expect() {
 fn what_recovery_finds_is_told() {
     let object = json(&short(&["--machine", "loc", "--crash-at", "1,100000000000", "--json"]));
     let crashes = object["crashes"].as_array().unwrap();
-    // The second lies behind the end.
+    // The second failure is after the end of the run.
     assert_eq!(crashes.len(), 1, "{crashes:?}");
     assert_eq!(crashes[0]["acknowledged"], 0);
     assert_eq!(crashes[0]["recovered"]["committed"], 0);
-    // Somewhere among the transactions, which begin when the structure has been filled; some lie behind the end.
+    // The failures are spread over the transactions, which begin when the structure has been filled; some are after the end.
     let cycles: Vec<String> = (1..40).map(|i| (i * 250_000).to_string()).collect();
     let cycles = cycles.join(",");
     let object = json(&short(&["--machine", "loc", "--crash-at", &cycles, "--json"]));
@@ -257,7 +257,7 @@ fn a_trace_of_lackey_runs_on_the_machine() {
     );
 }
 
-/// The program in C on the page about machines, marked by valgrind's requests; where there are a compiler and valgrind.
+/// Runs the C program of the page about machines, whose transactions are marked by valgrind's requests; needs a compiler and valgrind.
 #[test]
 fn a_program_in_c_marks_its_transactions_for_hardware() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn a_program_in_c_marks_its_transactions_for_hardware() {
         let counts = result["statistics"]["scheme"].as_array().unwrap();
         counts.iter().find(|count| count[0] == name).unwrap()[1].as_u64().unwrap()
     };
-    // Two accounts a transaction, now and then the same one.
+    // Each transaction changes two accounts, which may be the same.
     assert!((90..=100).contains(&count(&loc, "blocks")), "{}", loc["statistics"]["scheme"]);
     assert!(loc["statistics"]["cycles"].as_u64() > none["statistics"]["cycles"].as_u64());
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Exit code, standard output and standard error.
+/// Runs the command. Returns exit code, standard output and standard error.
 fn strandline(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strandline-lab"));
     let output = command.args(arguments).current_dir(folder).output().unwrap();
@@ -13,7 +13,7 @@ fn strandline(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// Two machines find what one does, to the byte, and a part that has not run is told.
+/// Two machines produce the same bytes as one, and a part that has not run is reported.
 #[test]
 fn shards_are_merged_into_the_sweep() {
     let folder = tempfile::tempdir().unwrap();
@@ -33,7 +33,7 @@ fn shards_are_merged_into_the_sweep() {
     };
     assert_eq!(sweep(&["--out", "one"]).0, 0);
     let (code, shown, _) = sweep(&["--shard", "1/2", "--out", "first", "--csv"]);
-    // Half of each combination's three seeds.
+    // The shard has half of each combination's three seeds.
     assert_eq!((code, shown.lines().count()), (0, 1 + 6));
     let (code, _, error) = strandline(folder, &["merge", "all", "first"]);
     assert!(
@@ -51,11 +51,11 @@ fn shards_are_merged_into_the_sweep() {
         assert!(file(&format!("one/{name}")) == file(&format!("all/{name}")), "{name}");
     }
     assert!(String::from_utf8(file("all/index.html")).unwrap().contains("A sweep of 18 runs"));
-    // The same command in the folder of all goes on from there.
+    // The same command continues in the merged folder.
     assert!(sweep(&["--out", "all"]).2.contains("18 runs were known already"));
 }
 
-/// A table's rows are combinations: with the median of their seeds, and between which values these are.
+/// A table's rows are combinations, with the median and the range over their seeds.
 #[test]
 fn sweeps_have_several_seeds() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ fn sweeps_have_several_seeds() {
     let table = std::fs::read_to_string(folder.path().join("three/points.csv")).unwrap();
     assert!(table.contains(",seeds,tx_per_s,tx_per_s_low,tx_per_s_high,"), "{table}");
     assert_eq!(table.lines().count(), 3);
-    // More seeds add to what is known.
+    // More seeds are added to the known ones.
     let (code, _, error) = sweep(&["--sweep", "nvm.write_ns=100,200", "--seeds", "4", "--out", "three"]);
     assert!(code == 0 && error.contains("6 runs were known already"), "{error}");
     let (code, table, _) = sweep(&["--seeds", "2", "--csv", "--out", "two"]);
@@ -93,7 +93,7 @@ fn a_trace_is_swept_over_machines_and_hardware() {
     assert!(table.contains("a.trace,h-wal,loc,200,"), "{table}");
     let (code, _, error) = sweep(&latencies);
     assert!(code == 0 && error.contains("4 runs were known already"), "{error}");
-    // Parts of it, put together.
+    // Merge the sweep's parts.
     assert_eq!(sweep(&[&latencies[..], &["--shard=1/2", "--out", "first"]].concat()).0, 0);
     assert_eq!(sweep(&[&latencies[..], &["--shard=2/2", "--out", "second"]].concat()).0, 0);
     assert_eq!(strandline(folder.path(), &["merge", "all", "first", "second"]).0, 0);

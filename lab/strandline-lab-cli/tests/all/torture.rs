@@ -13,7 +13,7 @@ fn torture(domain: &str, more: &[&str]) {
     let summary: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(summary["kills"], 20, "{out}");
     assert_eq!(summary["violations"], serde_json::json!([]), "{out}");
-    // A life whose opening is not cut short has one at least.
+    // A life that survives its opening has at least one transaction.
     assert!(summary["transactions"].as_u64() > Some(0), "{out}");
 }
 

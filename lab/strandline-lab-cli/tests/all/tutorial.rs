@@ -1,4 +1,4 @@
-//! The tutorial on hardware of one's own, run from its page, with the crate that the template makes.
+//! Runs the tutorial on a hardware scheme of the reader's own from its page, with the crate that the template creates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The template's program, which cargo has built beside the tests.
+/// Returns the path of the template's program, which cargo has built beside the tests.
 fn program() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     let program = here.parent().unwrap().parent().unwrap().join("examples/hardware-scheme");
@@ -19,7 +19,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// The commands of the page's `cargo run --release -- …`.
+/// Returns the commands of the page's `cargo run --release -- …`.
 fn commands(page: &str) -> Vec<Vec<&str>> {
     let lines = page.lines().filter_map(|line| line.strip_prefix("$ cargo run --release -- "));
     lines.map(|line| line.split_whitespace().collect()).collect()
@@ -55,11 +55,11 @@ fn every_command_of_the_tutorial_does_what_the_page_says() {
     let csv = read("latency/points.csv");
     assert_eq!(csv.lines().count(), 1 + 18, "{csv}");
     assert!(csv.contains("battery") && csv.contains(",400,"));
-    // A page of plots that needs nothing else.
+    // The page of plots is self-contained.
     let html = read("latency/index.html");
     assert!(html.matches("<svg").count() >= 4 && html.contains("nvm.write_ns") && !html.contains("http://"));
     assert_eq!(of("--csv").1, read("buffer/points.csv"));
-    // More lines and more drains never lose: the parameters reach the scheme.
+    // Larger parameters never make it slower, which shows that the parameters reach the scheme.
     let rates: Vec<f64> = read("buffer/points.csv")
         .lines()
         .skip(1)
@@ -68,7 +68,7 @@ fn every_command_of_the_tutorial_does_what_the_page_says() {
     assert!(rates[1] > 1.05 * rates[0], "{rates:?}");
 }
 
-/// What the template asks for is there, and a crate from it would be whole.
+/// Everything that the template refers to exists, so that a crate made from it would be complete.
 #[test]
 fn the_template_names_what_there_is() {
     let folder = root().join("templates/hardware-scheme");

@@ -1,4 +1,4 @@
-//! How claims A1 to A16 are judged.
+//! Judges claims A1 to A16.
 
 use strandline_sim::scheme::atom::{ENTRIES as RECORD_ENTRIES, Parameters, RECORD_LINES};
 use strandline_workloads::TpccScale;
@@ -37,7 +37,7 @@ fn each(all: &Measurements, bytes: u64, quantity: &str, system: System, over: Sy
     )
 }
 
-/// ATOM, ATOM-OPT and NON-ATOMIC over BASE.
+/// Judges the ratios of ATOM, ATOM-OPT and NON-ATOMIC to BASE.
 fn designs(claim: &Claim, all: &Measurements, bytes: u64) -> Judged {
     let systems = [ATOM, ATOM_OPT, NON_ATOMIC];
     let measured = systems.iter().map(|&system| mean(all, bytes, THROUGHPUT, system, BASE)).collect();
@@ -60,7 +60,7 @@ pub fn a3(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     Ok(Finding::headline(claim, ["queue", "rbtree", "sps"].map(of).to_vec(), Baseline::One, SIMULATED))
 }
 
-/// Reductions over BASE, and a ratio to NON-ATOMIC. The orders are shown, the numbers judged.
+/// Judges reductions over BASE, and a ratio to NON-ATOMIC, by their numbers; their orders are shown.
 pub fn a4(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let of = |workload| ratio(all, (workload, SMALL), QUEUE_FULL, ATOM_OPT, BASE);
     let average = mean(all, SMALL, QUEUE_FULL, ATOM_OPT, BASE);
@@ -93,7 +93,7 @@ fn shares(all: &Measurements, bytes: u64) -> Vec<(String, Option<f64>)> {
     WORKLOADS.iter().map(|&workload| (workload.to_owned(), source_logged(all, workload, bytes))).collect()
 }
 
-/// Whether `what` holds for all pairs of a share and another.
+/// Returns the shares, if all are known.
 fn all_known(shares: &[Option<f64>]) -> Option<Vec<f64>> {
     shares.iter().copied().collect()
 }
@@ -165,7 +165,7 @@ pub fn a8(_: &Claim, _: &Session, all: &Measurements) -> Judged {
         }
     }
     let ahead = |system, than, x| of(system, x).zip(of(than, x)).map(|(own, other)| above(own, other));
-    // Time per transaction in the middle, over that of a straight line between the ends.
+    // The time per transaction in the middle, relative to a straight line between the ends.
     let middle = |system| {
         let (first, last) = (*xs.first()?, *xs.last()?);
         let x = *xs.get(xs.len() / 2)?;
@@ -264,19 +264,19 @@ pub fn a13(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     })
 }
 
-/// What source logging can gain when `percent` of the log entries need not be waited for, should a transaction do nothing but
-/// wait for log entries, all alike: time before over time after.
+/// Returns the most that source logging can gain when `percent` of the log entries need not be waited for: time before over time after, for
+/// transactions that do nothing but wait for log entries of equal cost.
 fn most_gained(percent: f64) -> f64 {
     1.0 / (1.0 - percent / 100.0)
 }
 
-/// Why A5 and A6 exclude A13, if they do: the shares that gain most there are not enough for its ratios.
+/// Returns the reason why A5 and A6 exclude A13, if they do: even the largest possible gains from their shares do not reach its ratios.
 fn a13_excluded(claim: &Claim) -> Option<String> {
     let share = |id: &str, workload: usize| {
         let claim = claims().iter().find(|claim| claim.id == id)?;
         claim.value.numbers().get(workload).copied()
     };
-    // In the order of both: btree, hash and sps with 512 bytes, queue with 4 KB.
+    // The order of both is: btree, hash and sps with 512 bytes, queue with 4 KB.
     let shares = [share("A5", 0)?, share("A5", 1)?, share("A6", 2)?, share("A5", 5)?];
     let stated = claim.value.numbers();
     let beyond = stated.iter().zip(shares).any(|(&ratio, share)| ratio > most_gained(2.0 * share));
@@ -291,7 +291,7 @@ fn a13_excluded(claim: &Claim) -> Option<String> {
     })
 }
 
-/// The text's bound, and the number that it states.
+/// Judges the text's bound, and the number that it states.
 pub fn a14(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let share = tpcc(all, SOURCE_LOGGED, ATOM_OPT);
     let mut orders = vec![order("below 1%", share.map(|share| share < 1.0))];
@@ -385,12 +385,12 @@ mod tests {
         assert_eq!([judged("A5", &some).verdict, judged("A6", &some).verdict], [Verdict::Holds; 2]);
     }
 
-    /// Reductions that are nothing like the paper's may be in its orders.
+    /// Reductions that differ much from the paper's may still be in its orders.
     #[test]
     fn full_cycles_are_judged_by_their_numbers() {
         let cycles = |[average, queue, rbtree, sps, large]: [f64; 5], over_none: f64| {
             let mut all = Measurements::default();
-            // The other three make up the average of the six.
+            // The other three workloads complete the average of the six.
             let other = (6.0 * average - queue - rbtree - sps) / 3.0;
             for (workload, bytes) in
                 WORKLOADS.iter().flat_map(|workload| SIZES.map(|bytes| (*workload, bytes)))

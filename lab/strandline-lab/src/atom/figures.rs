@@ -1,4 +1,4 @@
-//! The figures: what is run, and how it is drawn.
+//! Measures and draws the figures.
 
 use super::systems::{
     ATOM, ATOM_OPT, ATOM_OPT_2C, BASE, DRAM_CYCLES, NON_ATOMIC, REDO, REDO_2C, Ready, Row, SIZES, System,
@@ -9,40 +9,40 @@ use crate::measurements::{Key, Measurements, Spread};
 use crate::panel::{Curve, Form, Mark, Panel};
 use crate::session::Session;
 
-/// Figs. 5 to 7 and Table III.
+/// The id of Figs. 5 to 7 and Table III.
 pub const DESIGNS: &str = "designs";
-/// Fig. 8.
+/// The id of Fig. 8.
 pub const LATENCIES: &str = "memory-latency";
-/// Table IV.
+/// The id of Table IV.
 pub const TPCC: &str = "tpcc";
 
 /// Transactions per simulated second.
 pub const THROUGHPUT: &str = "tx/s";
-/// Cycles of the full store queue.
+/// Cycles in which a store waits for the full store queue.
 pub const QUEUE_FULL: &str = "store-queue-full cycles/tx";
 /// The quantity: log entries per transaction.
 pub const ENTRIES: &str = "log entries/tx";
-/// The share of the entries that controllers made.
+/// The share of the log entries that controllers made.
 pub const SOURCE_LOGGED: &str = "% source-logged";
 /// Lines written to memory.
 pub const WRITTEN: &str = "lines written/tx";
-/// Attempts that met a conflict.
+/// The share of the attempts that met a conflict.
 pub const CONFLICTS: &str = "abort ratio";
-/// The x of quantities without parameter.
+/// The x of quantities that do not depend on a parameter.
 pub const ANY: &str = "any";
 /// The workload of Fig. 8.
 pub const OF_LATENCIES: &str = "rbtree";
 
-/// Memory latencies over DRAM's.
+/// Memory latencies as multiples of DRAM's.
 pub const MULTIPLES: [u64; 6] = [1, 2, 4, 6, 8, 10];
-/// The designs of Fig. 5, and those of Fig. 7.
+/// The designs of Figs. 5 and 7.
 const OF_DESIGNS: [System; 7] = [BASE, ATOM, ATOM_OPT, NON_ATOMIC, REDO, REDO_2C, ATOM_OPT_2C];
-/// Those that are run with large entries too.
+/// How many of these designs also run with large entries.
 const OF_BOTH: usize = 4;
-/// The designs of Table IV, and the bound.
+/// The designs of Table IV, and the upper bound.
 const OF_TPCC: [System; 5] = [BASE, ATOM, ATOM_OPT, REDO, NON_ATOMIC];
 
-/// A workload and the size of its entries, as series have it.
+/// Returns the setting of a workload and a size of its entries.
 pub fn setting(workload: &str, bytes: u64) -> String {
     format!("{workload}, {bytes} bytes")
 }
@@ -119,7 +119,7 @@ pub fn run_tpcc(session: &Session, into: &mut Measurements) -> Result<(), Error>
     Ok(())
 }
 
-/// What was measured of a design.
+/// Returns a measured quantity of a design.
 pub fn value(
     all: &Measurements,
     figure: &str,
@@ -131,7 +131,7 @@ pub fn value(
     all.median(Key { figure, setting, system: system.name, quantity }, x)
 }
 
-/// A micro-benchmark's quantity under one design over that under another.
+/// Returns the ratio of a micro-benchmark's quantity under two designs.
 pub fn ratio(
     all: &Measurements,
     (workload, bytes): (&str, u64),
@@ -144,7 +144,7 @@ pub fn ratio(
     (other != 0.0).then_some(own / other)
 }
 
-/// The mean of [`ratio`] over all micro-benchmarks.
+/// Returns the mean of [`ratio`] over all micro-benchmarks.
 pub fn mean(all: &Measurements, bytes: u64, quantity: &str, system: System, over: System) -> Option<f64> {
     let ratios: Option<Vec<f64>> =
         WORKLOADS.iter().map(|workload| ratio(all, (workload, bytes), quantity, system, over)).collect();

@@ -1,4 +1,4 @@
-//! The designs and workloads of the paper, and one run of one on another.
+//! The designs and workloads of the paper, and how one of each runs.
 
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
@@ -35,16 +35,16 @@ pub const REDO: System =
 pub const REDO_2C: System = System { name: "REDO-2C", two_channels: true, ..REDO };
 pub const ATOM_OPT_2C: System = System { name: "ATOM-OPT-2C", two_channels: true, ..ATOM_OPT };
 
-/// Entries of 512 bytes, and of 4096.
+/// Sizes of entries in bytes.
 pub const SIZES: [u64; 2] = [512, 4096];
 /// The micro-benchmarks of Table II.
 pub const WORKLOADS: [&str; 6] = ["btree", "hash", "queue", "rbtree", "sdg", "sps"];
 /// The threads, one on each core (section V).
 const THREADS: usize = 32;
-/// Cycles of DRAM's reads and writes: memory's are ten times that (section V).
+/// The cycles of DRAM's reads and writes. Memory takes ten times as long (section V).
 pub const DRAM_CYCLES: [u64; 2] = [24, 36];
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Transactions per second of simulated time.
@@ -57,17 +57,17 @@ pub struct Row {
     pub source_logged: f64,
     /// Lines written to memory per transaction.
     pub written: f64,
-    /// Attempts that met a conflict, of all.
+    /// The share of the attempts that met a conflict.
     pub conflicts: f64,
 }
 
-/// A workload that is filled.
+/// A filled workload.
 pub struct Ready {
     prepared: Prepared,
     transactions: u64,
     warm_up: u64,
     seed: u64,
-    /// Each use of a table that is written is an atomic region of its own: the paper's annotates all critical sections of TPC-C.
+    /// Whether each use of a table that is written is an atomic region of its own: the paper annotates all critical sections of TPC-C.
     in_parts: bool,
 }
 
@@ -79,7 +79,7 @@ impl Ready {
     /// Fills a workload with entries of so many bytes.
     ///
     /// # Errors
-    /// A size is impossible.
+    /// Returns an error if a size is impossible.
     pub fn new(session: &Session, workload: &str, entry_bytes: u64) -> Result<Self, Error> {
         let name = ALL.of_name(workload).map_err(usage)?;
         let tpcc = name == &TPCC_NEW_ORDER;
@@ -88,7 +88,7 @@ impl Ready {
             _ if tpcc => Sizes::default(),
             _ => Sizes::atom(entry_bytes),
         };
-        // Transactions of a thread that count, and those before.
+        // How many transactions of a thread count, and how many precede them.
         let large = entry_bytes == SIZES[1];
         let (transactions, warm_up) = match session.effort {
             Effort::Full if tpcc => (40, 5),
@@ -100,18 +100,17 @@ impl Ready {
             Effort::Trial => (3, 2),
         };
         let pool = PoolSizes { log_bytes: 4096, chunk_bytes: 64 << 10, lock_bits: 16 };
-        // At most 0.7% of the paper's log entries are of lines that no cache had (Table III): its data were in the second
-        // level.
+        // At most 0.7% of the paper's log entries are for lines that were in no cache (Table III), so its data fit the second level.
         let machine = machine(session, &[])?;
         let scheme = if tpcc { "plain" } else { "plain+locks" }.parse().map_err(usage)?;
         let prepared = Prepared::of_scope(name, &sizes, pool, THREADS, scheme, &machine)?.cached(THREADS);
         Ok(Self { prepared, transactions, warm_up, seed: session.seed, in_parts: tpcc })
     }
 
-    /// Runs it.
+    /// Runs the workload under a system.
     ///
     /// # Errors
-    /// A transaction failed.
+    /// Returns an error if a transaction fails.
     pub fn run(&self, session: &Session, overrides: &[String], system: System) -> Result<Row, Error> {
         let mut overrides = overrides.to_vec();
         if system.two_channels {
@@ -141,7 +140,7 @@ impl Ready {
         let queue_full: u64 = statistics.cores.iter().map(|core| core.stalls.store_queue_full).sum();
         let entries = count("log entries");
         Ok(Row {
-            // Until the last thread has ended: the sum of the threads' own rates counts those that end early as if they went on.
+            // Measured until the last thread has ended: the sum of the threads' own rates would assume that those that end early continue.
             throughput: done / outcome.seconds,
             queue_full: queue_full as f64 / done,
             entries: entries / done,
@@ -152,10 +151,10 @@ impl Ready {
     }
 }
 
-/// The paper's machine, with some of its keys overridden.
+/// Returns the paper's machine with some of its keys overridden.
 ///
 /// # Errors
-/// An override is impossible.
+/// Returns an error if an override is impossible.
 pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
     session.load(MACHINE, overrides)
 }

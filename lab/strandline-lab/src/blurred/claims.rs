@@ -1,4 +1,4 @@
-//! How claims B1 to B20 are judged: functions of what the figures measured.
+//! Judges claims B1 to B20 by the figures' measurements.
 
 use strandline_workloads::{BLURRED, WorkloadKind};
 
@@ -117,7 +117,7 @@ pub fn b7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 
 pub fn b8(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let lens = Lens::judged(claim, all);
-    // Of each workload at each number of threads that was measured, with the paper's number.
+    // For each workload and each measured number of threads the measured number and the paper's.
     let measured = |lens: Lens| -> Vec<(String, Option<f64>, f64)> {
         let of = |(workload, paper): (&str, f64), threads: u64| {
             let x = threads.to_string();
@@ -265,7 +265,7 @@ pub fn b12(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, 
     Ok(weaker(finding, session))
 }
 
-/// Why BP(VCBP) is not looked for above BPPM any further.
+/// The reason why the search for BP(VCBP) above BPPM is closed.
 const CLOSED: &str = "Closed. The paper explains BP(VCBP) above BPPM by uncommitted log lines that bulk persistence writes back. But the latency is \
                       not added to evictions (V-C4), and a wbinvd finds the lines of one uncommitted transaction at most, among the thousands that \
                       fill a log. With B6 and five times BASE, BASE would flush about 14 times in a transaction on hash, and BPPM, by B13 and \
@@ -361,7 +361,7 @@ pub fn b16(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findi
         .calibrated())
 }
 
-/// The paper tells the two MNEs apart in Fig. 14 alone.
+/// Returns the paper's name; only Fig. 14 distinguishes the two MNEs.
 fn named(system: &str) -> &'static str {
     if system == "mne-sync" { "MNE-SYNC" } else { label(system) }
 }
@@ -374,7 +374,7 @@ mod tests {
     use crate::session::Effort;
     use crate::verdict::Verdict;
 
-    /// A Fig. 7 in which every system has the throughput of this factor on every workload.
+    /// Creates a Fig. 7 in which every system's throughput is this factor on every workload.
     fn fig7(factors: &[(&str, f64)]) -> Measurements {
         let mut all = Measurements::default();
         for &(system, factor) in factors {
@@ -409,8 +409,7 @@ mod tests {
         assert!(matches!(broken[..], [order] if order.order.contains("BP(XIL) > BASE")), "{broken:?}");
     }
 
-    /// NP is twice BASE on four workloads and ten times on one: the mean of NP / BASE (3.6) is not what B4's mean of BASE / NP
-    /// (0.42) is one over.
+    /// NP is twice BASE on four workloads and ten times on one. The mean of NP / BASE (3.6) is not the reciprocal of B4's mean of BASE / NP (0.42).
     #[test]
     fn the_share_regained_follows_from_the_averages_of_b2_and_b4() {
         let mut all = fig7(&[("base", 100.0), ("bppm", 150.0)]);
@@ -427,7 +426,8 @@ mod tests {
         assert!((number("B18") - (number("B2") - 1.0) / (1.0 / number("B4") - 1.0)).abs() < 1e-9);
     }
 
-    /// The paper's machine judges. Beside it is this processor, charged once for each persistence in bulk, and as it ran.
+    /// The paper's machine judges the claim. The results of this processor are shown beside it: with each bulk persistence charged once, and as it
+    /// ran.
     #[test]
     fn natives_stand_beside_charged_once_and_by_line() {
         let mut all = fig7(&[("base", 100.0), ("bppm", 186.3)]);

@@ -1,4 +1,4 @@
-//! How the figures are drawn.
+//! Draws the figures.
 
 use strandline_workloads::{BLURRED, WorkloadKind};
 
@@ -8,7 +8,7 @@ use crate::cells::{ABORTS, BY_LINE, THROUGHPUT};
 use crate::measurements::{Key, Measurements, Spread};
 use crate::panel::{Curve, Form, Mark, Panel};
 
-/// What is drawn of one setting of a figure.
+/// The data that is drawn for one setting of a figure.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     all: &'a Measurements,
@@ -18,7 +18,7 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The same with bulk persistence charged by line.
+    /// Returns the same setting with bulk persistence charged by line.
     fn by_line(self) -> Self {
         Self { by_line: true, ..self }
     }
@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
         self.all.spread(Key { figure: self.figure, setting: self.setting, system, quantity }, x)
     }
 
-    /// A curve for each system that was measured; `value` makes a point of it.
+    /// Returns a curve for each measured system; `value` computes a point.
     fn curves(self, xs: &[String], value: impl Fn(&str, &str) -> Option<Spread>) -> Vec<Curve> {
         let curve = |(system, name, colour): (&str, &str, usize)| Curve {
             name: name.into(),
@@ -48,18 +48,18 @@ impl<'a> Source<'a> {
         SYSTEMS.into_iter().map(curve).filter(any).collect()
     }
 
-    /// Throughput in thousands of transactions.
+    /// Returns the throughput in thousands of transactions.
     fn thousands(self, system: &str, x: &str) -> Option<Spread> {
         self.throughput(system, x).map(|spread| spread.scaled(1e-3))
     }
 
-    /// Throughput over BASE's median.
+    /// Returns the throughput relative to BASE's median.
     fn normalised(self, system: &str, x: &str) -> Option<Spread> {
         let base = self.throughput("base", x)?.median;
         Some(self.throughput(system, x)?.scaled(base.recip()))
     }
 
-    /// The share of BASE's loss that a system regains.
+    /// Returns the share of BASE's loss that a system regains.
     fn regained(self, system: &str, x: &str) -> Option<Spread> {
         if matches!(system, "base" | "np") {
             return None;
@@ -123,7 +123,7 @@ pub fn fig7(all: &Measurements) -> Vec<Panel> {
             y_label: "throughput / BASE".into(),
             curves: source.curves(&x, value),
             x: x.clone(),
-            // B1, B2, B4, B5, B6, B19; of NP and MNE the text gives averages over the others.
+            // The numbers of B1, B2, B4, B5, B6 and B19. For NP and MNE the paper's text gives only averages.
             marks: vec![
                 mark("MNE", MEAN, 1.067),
                 range("BP(XIL)", 1.213, 1.097, 1.505),
@@ -243,7 +243,7 @@ pub fn fig13(all: &Measurements) -> Vec<Panel> {
     const X_LABEL: &str = "write latency, ns";
     let x = owned(all.xs("fig13"));
     let throughput = |source: Source| {
-        // NP is far above all others and hardly changes; the paper leaves it out too.
+        // NP is far above all others and hardly changes; the paper leaves it out, too.
         let curves =
             source.curves(&x, |system, x| (system != "np").then(|| source.thousands(system, x)).flatten());
         lines(source.title("Throughput"), X_LABEL, "1000 tx/s", &x, curves)

@@ -1,4 +1,4 @@
-//! What is measured for each figure.
+//! Measures each figure.
 
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
@@ -9,13 +9,13 @@ use strandline_workloads::{
 use crate::cells::Cell;
 use crate::session::Session;
 
-/// Threads of Fig. 8.
+/// Numbers of threads in Fig. 8.
 pub const THREADS: [u64; 4] = [1, 2, 4, 8];
 /// Bytes in a value in Fig. 9.
 const VALUE_BYTES: [u64; 5] = [8, 64, 256, 1024, 4096];
-/// Operations in a transaction in Fig. 10. The paper does not name them.
+/// Numbers of operations in a transaction in Fig. 10. The paper does not give them.
 const OPERATIONS: [u64; 6] = [1, 2, 4, 8, 16, 32];
-/// Bytes in a log in Figs. 11 and 12, in whole pages, and what the paper calls them.
+/// Sizes of logs in bytes in Figs. 11 and 12, in whole pages, with the paper's names.
 pub const LOGS: [(u64, &str); 5] = [
     (25 * 4096, "0.1 MB"),
     (512 << 10, "0.5 MB"),
@@ -23,29 +23,29 @@ pub const LOGS: [(u64, &str); 5] = [
     (1536 << 10, "1.5 MB"),
     (2 << 20, "2 MB"),
 ];
-/// Nanoseconds of Fig. 13.
+/// Latencies in nanoseconds in Fig. 13.
 const LATENCIES: [u64; 5] = [35, 95, 150, 1000, 2000];
-/// Percent of Fig. 14.
+/// Idle times in percent in Fig. 14.
 const IDLE: [u64; 6] = [90, 70, 50, 30, 10, 0];
-/// Operations of a transaction in the B+ tree of Figs. 7 and 11: "multiple key-value insert or delete operations" (V-A), the fewest
-/// that this can mean.
+/// How many operations a transaction has in the B+ tree of Figs. 7 and 11: the paper has "multiple key-value insert or delete operations" (V-A), and
+/// this is the smallest such number.
 const BPLUSTREE_OPERATIONS: u64 = 2;
-/// Keys where values are large.
+/// The maximum of keys with large values.
 const KEYS_OF_LARGE_VALUES: u64 = 65_536;
 
-/// Cores of Fig. 14's simulated machine: the thread that truncates logs "competes with the foreground transaction execution threads"
-/// (V-C-5), so that one thread has one core, shared with that.
+/// How many cores the simulated machine of Fig. 14 has. The thread that truncates logs "competes with the foreground transaction execution threads"
+/// (V-C-5), so one foreground thread shares one core with it.
 const HELPERS_CORES: usize = 1;
 
-/// Variants of ours, which stand beside the paper's systems.
+/// Our own variants, which are shown beside the paper's systems.
 const OURS: [&str; 2] = ["vcbp-streamed", "bppm-counted"];
 
-/// Whether nothing was measured before. What is repeated is what claims are judged by.
+/// Returns whether this is the first round. Later rounds repeat only what claims are judged by.
 fn is_first(session: &Session) -> bool {
     session.round == 0
 }
 
-/// The paper's default setting.
+/// Returns a cell with the paper's default setting.
 fn cell(session: &Session, system: &'static str, instruction: WriteBackInstruction) -> Cell {
     Cell {
         setting: instruction.name().into(),
@@ -63,13 +63,13 @@ fn cell(session: &Session, system: &'static str, instruction: WriteBackInstructi
     }
 }
 
-/// The sizes of one of the five workloads.
+/// Returns the sizes of one of the five workloads.
 fn sizes_of(session: &Session, workload: WorkloadKind) -> Sizes {
     let operations = if workload == &BPLUSTREE_SORTED_WORDS { BPLUSTREE_OPERATIONS } else { 1 };
     Sizes { operations, ..session.sizes() }
 }
 
-/// The sizes with values of so many bytes, and no more keys than fit.
+/// Returns the sizes with values of so many bytes, and with no more keys than fit.
 fn large_values(session: &Session, value_bytes: u64) -> Sizes {
     let sizes = session.sizes();
     let hash_keys = sizes.hash_keys.min(KEYS_OF_LARGE_VALUES);
@@ -78,7 +78,7 @@ fn large_values(session: &Session, value_bytes: u64) -> Sizes {
 
 pub fn fig7(session: &Session) -> Vec<Cell> {
     let mut cells = Vec::new();
-    // The library's own B+ tree, which does not shift, stands beside.
+    // The library's own B+ tree, which does not shift entries, is shown beside the paper's.
     let beside = is_first(session).then_some(&BPLUSTREE);
     for workload in BLURRED.into_iter().chain(beside) {
         for instruction in session.instructions() {
@@ -188,7 +188,8 @@ mod tests {
     use crate::cells::{machine_of, transactions};
     use crate::session::Effort;
 
-    /// What is judged on the machine has three seeds, what stands beside one; what noise decides is measured again without ours.
+    /// Measurements that judge a claim on the machine have three seeds, those shown beside it have one. A measurement that noise decides is repeated
+    /// without our own variants.
     #[test]
     fn what_is_judged_is_measured_more_than_what_stands_beside() {
         let opteron = strandline_sim::file::load("opteron", &[""; 0]).unwrap();
@@ -210,7 +211,7 @@ mod tests {
         assert_eq!(systems(&again), ["base", "bppm", "mne-sync", "np", "vcbp", "xil"]);
     }
 
-    /// A transaction of more operations is measured less often, and a larger log is full as often as one of 1 MB.
+    /// Transactions with more operations are measured less often, and a larger log fills up as often as one of 1 MB.
     #[test]
     fn lengths_are_counted_in_operations_and_logs() {
         let session = Session::for_tests(Effort::Full);

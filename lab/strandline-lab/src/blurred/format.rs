@@ -1,4 +1,4 @@
-//! Claims about the code: the log format and the set-up, found out by encoding and reading real records.
+//! Judges claims about the code: determines the log format and the set-up by encoding and reading real records.
 
 use std::rc::Rc;
 
@@ -20,12 +20,12 @@ use crate::session::Session;
 
 const EMPTY: Record = Record::Data { address: 0, value: 0, mask: 0 };
 
-/// Bits of the data block and of the metadata block that differ between two records.
+/// Returns how many bits of the data block and of the metadata block differ between two records.
 fn bits(a: [u64; 2], b: [u64; 2]) -> [u32; 2] {
     [(a[0] ^ b[0]).count_ones(), (a[1] ^ b[1]).count_ones()]
 }
 
-/// B17: the widths of the fields, counted in encoded records, and what a real transaction's abort writes.
+/// Judges B17 by the widths of the fields, counted in encoded records, and by what a real transaction's abort writes.
 pub fn b17(claim: &Claim, session: &Session, _: &Measurements) -> Result<Finding, Error> {
     let zero = EMPTY.encode(false);
     let [data, tail] = bits(zero, Record::Data { address: 0, value: u64::MAX, mask: 0 }.encode(false));
@@ -36,7 +36,7 @@ pub fn b17(claim: &Claim, session: &Session, _: &Measurements) -> Result<Finding
         Record::Abort { back_pointer: 0 }.encode(false),
         Record::Commit { transaction: 0 }.encode(false),
     );
-    // An address has as many bits as come back.
+    // Counts the bits of an address that decoding returns.
     let kept = |bit: &u32| {
         let address = 1 << bit;
         Record::decode(Record::Data { address, value: 0, mask: 0 }.encode(false))
@@ -114,13 +114,13 @@ fn aborted_transaction(session: &Session) -> Result<Aborted, Error> {
         })
         .collect();
     let first = aborts.first().map_or(0, |(at, _)| *at);
-    // Records fill the line of a commit record up, so it is the nearest before the abort that is no inert one.
+    // Records fill up the line of a commit record, so the last commit record is the nearest one before the abort that is not inert.
     let last_commit = (0..first).rev().find(|&at| matches!(written(at), Some(Record::Commit { .. })));
     let end_of_commit = last_commit.map(|at| (at + 1).next_multiple_of(64 / (8 * RECORD_BLOCKS)));
     let blocks_apart = |pair: &[(u64, u64)]| (pair[1].0 - pair[0].0) * RECORD_BLOCKS;
     let apart: Vec<u64> = aborts.windows(2).map(blocks_apart).collect();
     Ok(Aborted {
-        // Three over the 100 records and one behind them.
+        // Three abort records over the 100 records, and one after them.
         every_64_blocks: aborts.len() as u64 == WRITES * RECORD_BLOCKS / 64 + 1
             && apart.iter().rev().skip(1).all(|&apart| apart == 64)
             && apart.last().is_some_and(|&apart| apart <= 64),
@@ -129,7 +129,7 @@ fn aborted_transaction(session: &Session) -> Result<Aborted, Error> {
     })
 }
 
-/// B21: the set-up's constants, where the code has them: the B+ tree that Fig. 7 runs, and the machine that Fig. 8 runs on.
+/// Judges B21 by the set-up's constants in the code: the B+ tree of Fig. 7, and the machine of Fig. 8.
 pub fn b21(claim: &Claim, session: &Session, _: &Measurements) -> Result<Finding, Error> {
     let SortedShape { bytes, keys, value_bytes, .. } = SortedShape::BLURRED;
     let machine = super::PAPER.machine.map(|machine| session.load(machine, &[])).transpose()?;
@@ -153,11 +153,11 @@ pub fn b21(claim: &Claim, session: &Session, _: &Measurements) -> Result<Finding
     .note("That the latency is added to flush operations and never to evictions is how both are charged; no number shows it."))
 }
 
-/// B22: how far recovery's scan really looks ahead, and what one atomic write is.
+/// Judges B22 by how far recovery's scan looks ahead, and by the size of one atomic write.
 pub fn b22(claim: &Claim, _: &Session, _: &Measurements) -> Result<Finding, Error> {
     const RECORDS: u64 = 256;
-    // A committed transaction, a hole that begins at record 2, an abort record somewhere behind it, and a
-    // second transaction, which is found if the abort record is.
+    // The log has a committed transaction, a hole from record 2 on, an abort record after it, and a second transaction, which recovery finds only if
+    // it finds the abort record.
     let bridged = |abort: u64| {
         let mut words = vec![0; (RECORD_BLOCKS * RECORDS) as usize];
         let mut put = |at: u64, record: Record| {

@@ -1,4 +1,4 @@
-//! What claims B1 to B20 are judged by: a figure's throughputs as one setting has them, and the orders that trends state.
+//! The numbers by which claims B1 to B20 are judged: a figure's throughputs under one setting, and the orders that trends state.
 
 use strandline_workloads::{BLURRED, DEFAULT_WRITE_LATENCY_NS};
 
@@ -12,7 +12,7 @@ use crate::session::{Effort, Session};
 use crate::venue::Site;
 use crate::verdict::{self, Baseline, TOLERANCE};
 
-/// A figure's throughputs under one instruction, bulk persistence charged once each time or by line.
+/// A figure's throughputs under one instruction, with bulk persistence charged once or by line.
 #[derive(Clone, Copy)]
 pub struct Lens<'a> {
     all: &'a Measurements,
@@ -22,8 +22,8 @@ pub struct Lens<'a> {
 }
 
 impl<'a> Lens<'a> {
-    /// What a claim is judged by: its figure where its venue is, natively under the paper's instruction. Each persistence in bulk
-    /// is charged once.
+    /// Returns the throughputs by which a claim is judged: its figure at its venue; natively under the paper's instruction. Each bulk persistence is
+    /// charged once.
     pub fn judged(claim: &Claim, all: &'a Measurements) -> Self {
         let spec = PAPER.claim(&claim.id);
         let simulated = spec.is_some_and(|spec| spec.venue.site == Site::Simulated);
@@ -36,7 +36,7 @@ impl<'a> Lens<'a> {
         }
     }
 
-    /// The other ways to look at the figure.
+    /// Returns the figure's other settings.
     pub fn others(self) -> impl Iterator<Item = Self> {
         let mut instructions = vec![self.instruction];
         for setting in self.all.settings(self.figure) {
@@ -60,31 +60,31 @@ impl<'a> Lens<'a> {
         format!("{}{charge}", self.instruction)
     }
 
-    /// A quantity of a system, of a workload where the figure has several.
+    /// Returns a quantity of a system; `workload` is needed if the figure has several.
     pub fn quantity(self, workload: Option<&str>, system: &str, quantity: &str, x: &str) -> Option<f64> {
         let setting = workload.map(|workload| format!("{workload}, {}", self.instruction));
         let setting = setting.as_deref().unwrap_or(self.instruction);
         self.all.median(Key { figure: self.figure, setting, system, quantity }, x)
     }
 
-    /// Transactions per second.
+    /// Returns the transactions per second.
     pub fn of(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
         let quantity = if self.by_line { BY_LINE } else { THROUGHPUT };
         self.quantity(workload, system, quantity, x)
     }
 
-    /// One system's throughput over another's.
+    /// Returns the ratio of one system's throughput to another's.
     pub fn ratio(self, system: &str, over: &str, x: &str) -> Option<f64> {
         Some(self.of(None, system, x)? / self.of(None, over, x)?)
     }
 
-    /// The share of the throughput that BASE loses against NP which a system regains.
+    /// Returns the share that a system regains of the throughput that BASE loses against NP.
     pub fn regained(self, workload: Option<&str>, system: &str, x: &str) -> Option<f64> {
         let base = self.of(workload, "base", x)?;
         Some((self.of(workload, system, x)? - base) / (self.of(workload, "np", x)? - base))
     }
 
-    /// [`Lens::ratio`] on each of Fig. 7's workloads.
+    /// Returns [`Lens::ratio`] on each of Fig. 7's workloads.
     fn ratios(self, system: &str, over: &str) -> Option<Vec<f64>> {
         BLURRED.into_iter().map(|workload| self.ratio(system, over, workload.name)).collect()
     }
@@ -93,7 +93,7 @@ impl<'a> Lens<'a> {
         self.ratios(system, over).map(|ratios| mean(&ratios))
     }
 
-    /// Smallest, largest and mean of [`Lens::ratios`].
+    /// Returns the smallest, the largest and the mean of [`Lens::ratios`].
     pub fn range(self, system: &str, over: &str) -> [Option<f64>; 3] {
         let ratios = self.ratios(system, over);
         let ratios = ratios.as_deref();
@@ -109,7 +109,7 @@ fn mean(all: &[f64]) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// A headline judged by the figure's first lens, with the others beside it.
+/// Judges a headline by the figure's judging lens, and adds the others beside it.
 pub fn headline<'a>(
     claim: &Claim,
     lens: Lens<'a>,
@@ -125,7 +125,7 @@ pub fn headline<'a>(
     })
 }
 
-/// A trend judged by the figure's first lens, with the others beside it.
+/// Judges a trend by the figure's judging lens, and adds the others beside it.
 pub fn trend<'a>(
     lens: Lens<'a>,
     method: &str,
@@ -139,7 +139,7 @@ pub fn trend<'a>(
     })
 }
 
-/// What bulk persistence would cost if it were charged by line, from what was measured: by how much the charge decides.
+/// Adds a note on the cost of bulk persistence if it were charged by line, to show how much the charge matters.
 pub fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], latency_ns: f64) -> Finding {
     let lens = Lens { instruction: "clflush", ..lens };
     let of = |system: &str| -> Option<String> {
@@ -164,7 +164,7 @@ pub fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], la
     }
 }
 
-/// [`bulk_note`] for Fig. 7.
+/// Adds [`bulk_note`] for Fig. 7.
 pub fn fig7_note(finding: Finding, lens: Lens, systems: &[&str]) -> Finding {
     let xs = BLURRED.map(|workload| workload.name);
     bulk_note(finding, lens, systems, &xs, DEFAULT_WRITE_LATENCY_NS as f64)
@@ -174,12 +174,12 @@ pub fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
     Order { order: text.into(), holds }
 }
 
-/// All the values, if all were measured and they are two at least.
+/// Returns all the values, if all were measured and there are at least two.
 pub fn known(values: impl Iterator<Item = Option<f64>>) -> Option<Vec<f64>> {
     values.collect::<Option<Vec<_>>>().filter(|values| values.len() > 1)
 }
 
-/// From step to step, and over all by what a trend wants.
+/// Returns whether the values rise from step to step, and overall by a trend's margin.
 pub fn rising(values: &[f64]) -> bool {
     let ends = values.first().zip(values.last());
     values.windows(2).all(|pair| pair[0] < pair[1])
@@ -192,13 +192,13 @@ pub fn falling(values: &[f64]) -> bool {
         && ends.is_some_and(|(&first, &last)| verdict::above(first, last))
 }
 
-/// No value lies further from the mean than a headline may from the paper's number.
+/// Returns whether no value is further from the mean than a headline may be from the paper's number.
 pub fn constant(values: &[f64]) -> bool {
     let mean = mean(values);
     values.iter().all(|value| (value - mean).abs() <= TOLERANCE * mean)
 }
 
-/// A trend over a parameter says less with fewer points.
+/// Adds a note that a trend was judged at fewer points and repetitions, unless the effort is full.
 pub fn weaker(finding: Finding, session: &Session) -> Finding {
     if session.effort == Effort::Full {
         finding
@@ -208,7 +208,7 @@ pub fn weaker(finding: Finding, session: &Session) -> Finding {
     }
 }
 
-/// The coefficient of determination of a straight line through the points: 1 where they lie on it.
+/// Returns the coefficient of determination of a straight line through the points: 1 if they are on the line.
 pub fn determination(x: &[f64], y: &[f64]) -> f64 {
     let (mean_x, mean_y) = (mean(x), mean(y));
     let sum = |of: &dyn Fn(f64, f64) -> f64| -> f64 {

@@ -1,4 +1,4 @@
-//! Fig. 12: how long recovery takes.
+//! Fig. 12: the duration of recovery.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::error::Error;
 use crate::measurements::{Key, Measurements};
 use crate::session::Session;
 
-/// Milliseconds of the steps of recovery; the system is the step, or [`TOTAL`].
+/// Milliseconds of the steps of recovery; a series' system is the step, or [`TOTAL`].
 pub const MILLISECONDS: &str = "ms";
 const FIGURE: &str = "fig12";
-/// All steps.
+/// The system that stands for all steps together.
 pub const TOTAL: &str = "recovery";
 
-/// Recovery is measured on this processor alone.
+/// Returns the instructions; recovery is measured only on this processor.
 fn instructions(session: &Session) -> Vec<WriteBackInstruction> {
     if session.natively { session.sweep_instructions() } else { Vec::new() }
 }
@@ -28,7 +28,7 @@ pub fn steps(session: &Session) -> u64 {
     settings as u64 * session.repetitions(FIGURE).count() as u64
 }
 
-/// Fills logs, abandons pools and opens them again, the sizes in turn.
+/// Fills logs, abandons pools and opens them again, with the sizes in turn.
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     let place = session.place()?;
     let domain = Domain::Emulated { write_latency_ns: DEFAULT_WRITE_LATENCY_NS };

@@ -1,6 +1,6 @@
-//! The paper's systems, and how its figures show them.
+//! The paper's systems, and their names and colours in figures.
 
-/// The systems: scheme, the paper's name for it, colour. No figure has both that share one.
+/// The systems: scheme, the paper's name, colour. Systems that share a colour never appear in the same figure.
 pub const SYSTEMS: [(&str, &str, usize); 9] = [
     ("base", "BASE", 0),
     ("mne-sync", "MNE", 1),
@@ -13,7 +13,7 @@ pub const SYSTEMS: [(&str, &str, usize); 9] = [
     ("np", "NP", 7),
 ];
 
-/// The paper's name for a scheme.
+/// Returns the paper's name for a scheme.
 pub fn label(system: &str) -> &'static str {
     SYSTEMS.iter().find(|(scheme, ..)| *scheme == system).map_or("", |(_, label, _)| label)
 }

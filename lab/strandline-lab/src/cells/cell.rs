@@ -1,17 +1,17 @@
-//! A point of a figure, and what is measured at it.
+//! A point of a figure, and the quantities measured at it.
 
 use strandline_core::memory::WriteBackInstruction;
 use strandline_workloads::{Sizes, WorkloadKind};
 
-/// Transactions per second of processor time. Each persistence in bulk is charged the emulated latency once: the paper adds it
-/// to "each memory flush operation", and its `wbinvd` is one.
+/// Transactions per second of processor time. Each bulk persistence is charged the emulated latency once: the paper adds the latency to "each memory
+/// flush operation", and its `wbinvd` is one operation.
 pub const THROUGHPUT: &str = "tx/s";
-/// The same as it ran: bulk persistence, which writes back line by line here, was charged for each line.
+/// Transactions per second as the cell ran: bulk persistence writes back line by line here, and was charged for each line.
 pub const BY_LINE: &str = "tx/s, bulk persistence charged by line";
-/// Attempts that met a conflict, of all.
+/// The share of the attempts that met a conflict.
 pub const ABORTS: &str = "abort ratio";
 
-/// What stands for the instruction in a series' setting where a cell was simulated.
+/// The name that replaces the instruction in a series' setting if a cell was simulated.
 pub const SIMULATED: &str = "simulated";
 
 /// One point of a figure.
@@ -33,12 +33,12 @@ pub struct Cell {
     pub threads: u64,
     /// Nanoseconds added to each line written back.
     pub latency_ns: u64,
-    /// The machine whose description has what the paper's text says of its programs.
+    /// The machine whose description has the paper's statements about its programs.
     pub programs_of: Option<&'static str>,
     /// The instruction that writes lines back.
     pub instruction: WriteBackInstruction,
     /// The share of the time that threads are idle.
     pub idle_percent: u64,
-    /// Cores of the simulated machine, where it shares them by time slices and the figure does not have all of them.
+    /// The number of cores of the simulated machine, if it shares them by time slices and the figure uses only some.
     pub simulated_cores: Option<usize>,
 }

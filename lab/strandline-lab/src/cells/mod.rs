@@ -1,4 +1,4 @@
-//! Measuring software schemes at the points of a figure: natively, and on a simulated machine.
+//! Measures software schemes at the points of a figure, natively and on a simulated machine.
 
 mod cell;
 mod native;
@@ -13,15 +13,15 @@ use crate::session::Session;
 #[cfg(test)]
 pub(crate) use simulated::{machine_of, transactions};
 
-/// How many measurements these cells take in both places.
+/// Returns how many measurements these cells take, natively and simulated.
 pub fn steps(figure: &str, cells: &[Cell], session: &Session) -> u64 {
     native::steps(figure, cells, session) + simulated::steps(figure, cells, session)
 }
 
-/// Measures the cells of a figure in both places, as far as the session has them.
+/// Measures the cells of a figure natively and on the simulated machine, as far as the session has them.
 ///
 /// # Errors
-/// The machine or a pool cannot be created; a transaction failed.
+/// Returns an error if the machine or a pool cannot be created, or if a transaction fails.
 pub fn measure(
     session: &Session,
     figure: &str,

@@ -1,9 +1,8 @@
-//! Measuring software schemes on this machine's memory.
+//! Measures software schemes on this machine's memory.
 //!
-//! A shared machine must not decide an order. So everything that is compared is measured in turn, again and
-//! again (A B C A B C …), on one prepared pool for each structure; medians are shown with the middle half of
-//! the repetitions; and rates are per second of the threads' own processor time, which does not go on while
-//! another program has the core. On a core of one's own that is the time on the wall.
+//! A shared machine must not decide an order. So everything that is compared is measured in turn, again and again (A B C A B C …), on one prepared
+//! pool for each structure. Results are medians with the middle half of the repetitions. Rates are per second of the threads' own processor time,
+//! which does not advance while another program has the core. On an otherwise idle core that equals the elapsed time.
 
 use std::path::PathBuf;
 
@@ -17,14 +16,14 @@ use crate::error::Error;
 use crate::measurements::{Key, Measurements};
 use crate::session::{Pace, Session};
 
-/// Logs in a pool: enough for any number of threads that is measured.
+/// How many logs a pool has: enough for any measured number of threads.
 const LOGS: u64 = 8;
-/// Warm-ups that NP makes on a pool that was just opened.
+/// How many warm-ups NP makes on a newly opened pool.
 const MAPPING: u32 = 3;
 
 impl Cell {
     fn pool(&self) -> (WorkloadKind, Sizes, u64) {
-        // How many operations a transaction has does not change what it works on.
+        // The number of operations in a transaction does not affect the structure, so such cells share a pool.
         (self.workload, Sizes { operations: 1, ..self.sizes }, self.log_bytes)
     }
 
@@ -67,7 +66,7 @@ impl Cell {
         };
         let selection = Selection::new(self.workload, &self.sizes)?;
         if pool.take_fresh() {
-            // Otherwise the first system of each turn would map the pool's pages for all others.
+            // Otherwise the first system of each turn would take the page faults of the pool for all others.
             let mapping = Pace { warm_up: MAPPING * pace.warm_up, duration: pace.warm_up, ..pace };
             let mapping = Run { threads: 1, length: mapping.length(), idle_percent: 0, ..run };
             let nobody = SchemeName::of(&strandline_schemes::NP, Concurrency::Stm);
@@ -76,7 +75,7 @@ impl Cell {
         Ok(selection.measure(pool.pool(), self.domain(), program.scheme(scheme), &run)?)
     }
 
-    /// What this cell's repetitions say.
+    /// Records the results of this cell's repetitions.
     fn record(&self, figure: &str, rows: &[Row], into: &mut Measurements) {
         type Quantity<'a> = (&'a str, &'a dyn Fn(&Row) -> f64);
         let quantities: [Quantity; 9] = [
@@ -98,22 +97,22 @@ impl Cell {
     }
 }
 
-/// Those that are measured here: threads that share a core would measure the scheduler.
+/// Returns the cells that are measured natively: threads that share a core would measure the scheduler.
 fn here<'a>(cells: &'a [Cell], session: &Session) -> impl Iterator<Item = &'a Cell> {
     let cores = if session.natively { session.cores } else { 0 };
     cells.iter().filter(move |cell| cell.threads <= cores)
 }
 
-/// How many measurements these cells take.
+/// Returns how many measurements these cells take.
 pub fn steps(figure: &str, cells: &[Cell], session: &Session) -> u64 {
     here(cells, session).count() as u64 * session.repetitions(figure).count() as u64
 }
 
-/// The rate of a run in which each persistence in bulk had been charged the emulated latency once, and not for each of its lines.
-/// The waiting is busy and serial, so that what was too much can be taken off.
+/// Returns the rate of a run as if each bulk persistence had been charged the emulated latency once instead of once for each line. The emulated wait
+/// is serial busy-waiting, so the excess can be subtracted.
 fn charged_once(row: &Row, latency_ns: u64) -> f64 {
     if row.bulk_persists == 0 {
-        // What such a scheme writes back when its log begins anew are single lines.
+        // Such a scheme writes back single lines when its log restarts.
         return row.tx_per_processor_s;
     }
     let operations_per_tx = row.bulk_persists as f64 / (row.tx_per_s * row.seconds);
@@ -125,7 +124,7 @@ fn charged_once(row: &Row, latency_ns: u64) -> f64 {
 /// Measures the cells of a figure: one workload after the other, and all cells of a workload in turn.
 ///
 /// # Errors
-/// A pool cannot be created; a transaction failed.
+/// Returns an error if a pool cannot be created, or if a transaction fails.
 pub fn measure(
     session: &Session,
     figure: &str,
@@ -133,7 +132,7 @@ pub fn measure(
     into: &mut Measurements,
 ) -> Result<(), Error> {
     let place = session.place()?;
-    // They are the paper's programs, whatever machine is simulated beside.
+    // The programs are the paper's, whatever machine is simulated besides.
     let described = cells.iter().find_map(|cell| cell.programs_of);
     let described = described.map(|machine| session.load(machine, &[])).transpose()?;
     let program = described.map_or_else(ProgramChoices::default, |machine| machine.program);
@@ -165,7 +164,7 @@ pub fn measure(
 mod tests {
     use super::*;
 
-    /// A second of one thread that makes a million transactions, and persists in bulk so often.
+    /// Returns the row of a thread that makes a million transactions in a second, with so many bulk persistences.
     fn row(bulk_persists: u64, bulk_lines_flushed_per_tx: f64) -> Row {
         Row {
             scheme: "bppm".into(),
@@ -194,7 +193,7 @@ mod tests {
         // 100,000 times 20 lines at 150 ns are 300 of 1,000 ms, of which 15 ms are due.
         let once = charged_once(&row(100_000, 2.0), 150);
         assert!((once - 1e9 / (1000.0 - 300.0 + 15.0)).abs() < 1.0, "{once}");
-        // It is not free.
+        // Bulk persistence is still charged once.
         assert!(once < 1e9 / (1000.0 - 300.0) - 1.0);
         assert_eq!(charged_once(&row(100_000, 2.0), 0), 1e6);
     }

@@ -1,5 +1,4 @@
-//! Measuring software schemes on a simulated machine: the native figures' cells, free of this host's noise and of its
-//! number of cores.
+//! Measures software schemes on a simulated machine: the cells of native figures, independent of this host's noise and number of cores.
 
 use strandline_core::layout::Geometry;
 use strandline_core::memory::WriteBackInstruction;
@@ -12,7 +11,7 @@ use crate::error::Error;
 use crate::measurements::{Key, Measurements};
 use crate::session::{Effort, Session};
 
-/// Those of a figure's cells that a machine runs: each once, whatever the native instructions.
+/// Returns the cells of a figure that a machine runs: each once, whatever the native instructions.
 fn cells<'a>(cells: &'a [Cell], session: &Session) -> Vec<&'a Cell> {
     let Some(machine) = &session.machine else { return Vec::new() };
     let fits = |cell: &&Cell| {
@@ -22,17 +21,17 @@ fn cells<'a>(cells: &'a [Cell], session: &Session) -> Vec<&'a Cell> {
     cells.iter().filter(fits).collect()
 }
 
-/// How many runs the cells take.
+/// Returns how many runs the cells take.
 pub fn steps(figure: &str, all: &[Cell], session: &Session) -> u64 {
     cells(all, session).len() as u64 * session.simulated_repetitions(figure)
 }
 
-/// Transactions of each thread before anything counts, and those that count.
+/// Returns how many transactions each thread runs before any count, and how many count.
 ///
-/// In full they are 50,000 operations each, quickly 6,000 and 30,000; half of that of each thread where there are several, fewer on long values,
-/// and in full so many more that count as a log is larger than one of 1 MB. In full that many fill the last level of cache, and logs several times. Rates are within two percent of those
-/// of two to six times as many then, whatever the seed; with the quick run's warm-up caches are still cold, and NP on `sps` is at 84% of
-/// its rate.
+/// With full effort these are 50,000 operations each, quickly 6,000 and 30,000. With several threads each thread runs half of that. Long values need
+/// fewer, and with full effort a log larger than 1 MB needs proportionally more. With full effort so many operations fill the last level of cache,
+/// and the logs several times. Rates then differ by at most two percent from those of two to six times as many operations, whatever the seed. After
+/// the quick run's warm-up the caches are still cold, and NP on `sps` reaches 84% of its rate.
 pub(crate) fn transactions(cell: &Cell, session: &Session) -> (u64, u64) {
     let long_values = 1 + cell.sizes.value_bytes / 512;
     let of = |operations: u64| operations / cell.sizes.operations / cell.threads.min(2) / long_values;
@@ -44,8 +43,7 @@ pub(crate) fn transactions(cell: &Cell, session: &Session) -> (u64, u64) {
     }
 }
 
-/// The machine that a cell runs on: programs wait for the cell's latency after each flush, on whatever memory the machine
-/// has.
+/// Returns the machine on which a cell runs: programs wait for the cell's latency after each flush, whatever memory the machine has.
 pub(crate) fn machine_of(cell: &Cell, machine: &Description) -> Description {
     let mut machine = machine.clone();
     machine.persistence.flush_delay_ns = cell.latency_ns as f64;
@@ -55,7 +53,8 @@ pub(crate) fn machine_of(cell: &Cell, machine: &Description) -> Description {
     machine
 }
 
-/// Names a run and everything that its numbers depend on. Which pointers and fences logs have is in the scheme's name.
+/// Returns a name for a run that contains everything on which its numbers depend. The scheme's name determines which pointers and fences its logs
+/// have.
 fn name_of(cell: &Cell, logs: usize, machine: &Description, run: &Run) -> String {
     let mut machine = machine.clone();
     machine.program.log_pointers = Default::default();
@@ -65,7 +64,7 @@ fn name_of(cell: &Cell, logs: usize, machine: &Description, run: &Run) -> String
     format!("{} {pool:?} {lengths:?} {machine:?}", run.scheme.name())
 }
 
-/// Quantities that are measured.
+/// A measured quantity.
 type Quantity = (&'static str, fn(&Outcome) -> f64);
 const QUANTITIES: [Quantity; 6] = [
     (THROUGHPUT, |outcome| outcome.tx_per_s),
@@ -79,7 +78,7 @@ const QUANTITIES: [Quantity; 6] = [
 /// Runs the cells of a figure on the session's machine, if it has one.
 ///
 /// # Errors
-/// The machine cannot be built; a transaction failed.
+/// Returns an error if the machine cannot be built, or if a transaction fails.
 pub fn measure(session: &Session, figure: &str, all: &[Cell], into: &mut Measurements) -> Result<(), Error> {
     let Some(machine) = &session.machine else { return Ok(()) };
     let none =

@@ -1,8 +1,7 @@
-//! Beyond the papers: the common workloads under every scheme of the project, software and hardware, on one
-//! simulated machine.
+//! Beyond the papers: runs the common workloads under every scheme of the project, software and hardware, on one simulated machine.
 //!
-//! Schemes and hardware are those of the session's registry: a new one appears by itself, in the sweeps too if it is none of the papers'.
-//! So do workloads of one's own.
+//! Schemes, hardware and workloads are those of the session's registry. A new scheme appears automatically, also in the sweeps if it is not one of
+//! the papers'.
 
 use strandline_sim::run::{PoolSizes, Prepared, Run};
 use strandline_sim::scheme::{Entry, NONE, find};
@@ -82,7 +81,7 @@ const CORE_COUNTS: [usize; 3] = [1, 2, 4];
 const LATENCIES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 const WORKLOADS: [WorkloadKind; 7] = [&SPS, &HASH, &RBTREE, &BPLUSTREE, &QUEUE, &SDG, &TPCC_NEW_ORDER];
 
-/// One of each kind, for the sweeps: software alone, and hardware with the first software that it lists.
+/// One software scheme of each kind for the sweeps. They also have hardware with the first software that it lists.
 const SWEPT_SOFTWARE: [&str; 8] =
     ["np", "base", "s-wal", "undo-log+single-writer", "dct-eager-sync", "mne-async", "wrap", "bppm"];
 const SWEPT_HARDWARE: [&str; 8] =
@@ -95,7 +94,7 @@ struct System {
     hardware: &'static Entry,
 }
 
-/// All of them: software that runs on real memory alone, and each hardware scheme with its software.
+/// Returns all systems: software that runs on real memory without hardware, and each hardware scheme with its software.
 fn systems(registry: Registry) -> Result<Vec<System>, Error> {
     let none = &NONE;
     let is_alone = |scheme: &SchemeName| scheme.kind.is_none_or(|kind| kind.is_native);
@@ -112,7 +111,7 @@ fn systems(registry: Registry) -> Result<Vec<System>, Error> {
     Ok(all)
 }
 
-/// Those of the sweeps.
+/// Returns the systems of the sweeps.
 fn swept_systems(registry: Registry) -> Result<Vec<System>, Error> {
     let mut all = systems(registry)?;
     let is_own = |name: &str| SchemeName::all().all(|scheme| scheme.name() != name);
@@ -130,7 +129,7 @@ fn swept_systems(registry: Registry) -> Result<Vec<System>, Error> {
 fn sizes(session: &Session) -> Sizes {
     match session.effort {
         Effort::Trial => Sizes::small(),
-        // Beyond the last level of cache, and quick to fill.
+        // Larger than the last level of cache, and quick to fill.
         Effort::Quick | Effort::Full => Sizes {
             array_words: 1 << 21,
             buckets: 1 << 16,
@@ -160,12 +159,12 @@ fn workloads(session: &Session) -> Vec<WorkloadKind> {
     all
 }
 
-/// Workloads that are none of the project's.
+/// Returns the workloads of the registry that are not the project's.
 fn own_workloads(session: &Session) -> impl Iterator<Item = WorkloadKind> {
     session.registry.workloads.iter().filter(|kind| ALL.of_name(kind.name).is_err())
 }
 
-/// Those that the sweeps over latency and cores are for.
+/// Returns the workloads for the sweeps over latency and cores.
 fn swept(session: &Session) -> Vec<WorkloadKind> {
     match session.effort {
         Effort::Full => workloads(session),
@@ -189,13 +188,13 @@ fn machine(overrides: &[String]) -> Result<Description, Error> {
 }
 
 fn prepared(session: &Session, workload: WorkloadKind) -> Result<Prepared, Error> {
-    // Short runs must restart their logs.
+    // With small logs, even short runs restart them.
     let pool = PoolSizes { log_bytes: 64 << 10, ..PoolSizes::default() };
     Ok(Prepared::new(workload, &sizes(session), pool, CORE_COUNTS[CORE_COUNTS.len() - 1])?)
 }
 
-/// One run: a value for each of [`QUANTITIES`]. A scheme that cannot do it (a machine that its hardware does not fit, a
-/// log that is too small) has none there.
+/// Makes one run. Returns a value for each of [`QUANTITIES`], or no values if the scheme cannot run: its hardware does not fit the machine, or the
+/// log is too small.
 fn measure(
     session: &Session,
     prepared: &Prepared,
@@ -246,7 +245,7 @@ fn measure(
 /// Name, machine and threads.
 type Point = (String, Description, usize);
 
-/// Workloads under all systems at some points.
+/// Runs workloads under all systems at some points.
 fn sweep(
     session: &Session,
     figure: &str,
@@ -254,7 +253,7 @@ fn sweep(
     points: &[Point],
     into: &mut Measurements,
 ) -> Result<(), Error> {
-    // A trial shows that each runs at all.
+    // A trial only shows that each point runs.
     let points = &points[..if session.effort == Effort::Trial { 1 } else { points.len() }];
     let jobs: Vec<(&System, &Point)> =
         systems.iter().flat_map(|system| points.iter().map(move |point| (system, point))).collect();
@@ -299,7 +298,7 @@ fn run_cores(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     sweep(session, CORES, (swept_systems(session.registry)?, swept(session)), &points, into)
 }
 
-/// The systems that a figure has numbers of, in order.
+/// Returns the systems for which a figure has numbers, in order.
 fn measured<'a>(all: &'a Measurements, figure: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     for series in all.of(figure) {
@@ -311,7 +310,7 @@ fn measured<'a>(all: &'a Measurements, figure: &str) -> Vec<&'a str> {
     names
 }
 
-/// Throughput by workload, one curve for each system.
+/// Draws throughput by workload, with one curve for each system.
 fn draw(all: &Measurements, figure: &str, x_label: &str) -> Vec<Panel> {
     let xs: Vec<String> = all.xs(figure).into_iter().map(str::to_owned).collect();
     let (software, hardware): (Vec<&str>, Vec<&str>) =
@@ -342,7 +341,7 @@ fn draw(all: &Measurements, figure: &str, x_label: &str) -> Vec<Panel> {
         .collect()
 }
 
-/// Every quantity by workload, a bar for each system.
+/// Draws every quantity by workload, with a bar for each system.
 fn draw_table(all: &Measurements) -> Vec<Panel> {
     let systems = measured(all, TABLE);
     let x: Vec<String> = systems.iter().map(|&name| name.to_owned()).collect();

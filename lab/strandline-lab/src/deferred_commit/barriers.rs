@@ -1,4 +1,4 @@
-//! D9: which barriers are necessary, by crash exploration.
+//! Claim D9: determines by crash exploration which barriers are necessary.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     Ok(())
 }
 
-/// For each of D9's designs the barriers within a transaction without which a violation was found.
+/// Returns for each of D9's designs how many barriers within a transaction are necessary: without them a violation was found.
 pub fn counts(all: &Measurements) -> [Option<f64>; 4] {
     COUNTED.map(|name| {
         let scheme = schemes().into_iter().find(|scheme| scheme.name() == name)?;
@@ -59,7 +59,7 @@ pub fn counts(all: &Measurements) -> [Option<f64>; 4] {
     })
 }
 
-/// Every line of the table as an order.
+/// Returns every line of the table as an order.
 pub fn orders(all: &Measurements) -> Vec<Order> {
     let mut orders = Vec::new();
     for scheme in schemes() {

@@ -1,4 +1,4 @@
-//! How claims D1 to D14 are judged.
+//! Judges claims D1 to D14.
 
 use strandline_persistency::throughput::{Curve, break_even, largest_ratio};
 
@@ -12,7 +12,7 @@ use crate::session::{Effort, Session};
 use crate::verdict::{self, Baseline, Verdict};
 
 const US: f64 = 1e-6;
-/// The knee of New Order's curve under DCT and epoch persistency, by D8.
+/// The knee of New Order's curve under DCT and epoch persistency according to D8, in microseconds.
 const D8_KNEE_US: f64 = 2.5;
 const TREES: &str = "on hash tables and B+ trees";
 const METHOD: &str = "Fig. 6: volatile rate from the simulated machine, critical path per transaction from recorded executions, \
@@ -22,7 +22,7 @@ fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
     Order { order: text.into(), holds }
 }
 
-/// A claim that measured paths equal formulas.
+/// Judges a claim that measured paths equal formulas.
 fn formulas(all: &Measurements, rows: &[(&str, &str)], method: &str) -> Finding {
     let mut measured = Vec::new();
     let (mut equal, mut other) = (0u32, 0u32);
@@ -52,7 +52,7 @@ pub fn d1(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
 pub fn d2(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let mut finding = formulas(all, &table1::CONFLICTING, TABLE1);
     let drained = formulas(all, &table1::DRAINED, TABLE1);
-    // Met by each design under each model where commits come as early as the ideal graph has them, and not as it runs.
+    // Designs whose commits wait for later barriers meet the formula in the drained setting, where commits come as early as in the ideal graph.
     let is_met = |&(setting, system): &(&str, &str)| {
         let drained = table1::DRAINED.iter().filter(|(_, other)| *other == system);
         std::iter::once(&(setting, system))
@@ -77,7 +77,7 @@ pub fn d2(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
     })
 }
 
-/// Why D1 excludes D2, if it does: conflicts only add to the order of persists.
+/// Returns the reason why D1 excludes D2, if it does: conflicts only add to the order of persists.
 fn d2_excluded() -> Option<String> {
     let alone = (100, 1, 1);
     let [apart, together] = [false, true].map(|conflicting| table1::formula("dct-epoch", conflicting, alone));
@@ -136,7 +136,7 @@ pub fn d14(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findi
     ];
     let mut finding = Finding::exact(claim, measured, "The set-up of Fig. 6.");
     if finding.verdict == Verdict::Contradicts {
-        // The set-up is the paper's, the run was shorter.
+        // The set-up is the paper's, but the run was shorter.
         finding.verdict = Verdict::Short;
     }
     if session.effort != Effort::Full {
@@ -153,7 +153,7 @@ fn break_even_us(rates: Rates, all: &Measurements, workload: &str, model: &str) 
     curves::meeting(&sct, &dct).map(|at| at / US)
 }
 
-/// A headline by the rates that it is judged by, and beside it by the native ones.
+/// Judges a headline by the rates that count, and shows the native ones beside it.
 fn by_rates(
     claim: &Claim,
     baseline: Baseline,
@@ -218,14 +218,14 @@ pub fn d4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     Ok(steady(finding, all))
 }
 
-/// Update Location's curves under each model, SCT first, where a DCT transaction of all threads together takes so many microseconds: its
-/// transactions hardly ever meet, so that Table 1's paths without conflicts and D6's rates are its own.
+/// Returns Update Location's curves under each model, SCT first, if a DCT transaction of all threads together takes so many microseconds. Its
+/// transactions rarely conflict, so Table 1's paths without conflicts and D6's rates apply.
 fn by_table1(microseconds: f64) -> Option<[(Curve, Curve); 3]> {
     let sct_over_dct = *claims().iter().find(|claim| claim.id == "D6")?.value.numbers().first()?;
     let dct_rate = 1.0 / (microseconds * US);
     Some(MODELS.map(|(model, _)| {
         let of = |design: &str, volatile_rate| {
-            // Of so many that the constants of the formulas do not count.
+            // With so many transactions the formulas' constants do not matter.
             let many = (12_000_000, curves::THREADS, u64::from(curves::STRANDS));
             let path = table1::formula(&format!("{design}-{model}"), false, many) as f64;
             let epochs_per_transaction = path / many.0 as f64;
@@ -235,8 +235,8 @@ fn by_table1(microseconds: f64) -> Option<[(Curve, Curve); 3]> {
     }))
 }
 
-/// Why Table 1 and D6 exclude D4's numbers as they stand, if they do: the break-even latencies under epoch persistency and eager sync
-/// have a fixed proportion, whatever the rate.
+/// Returns the reason why Table 1 and D6 exclude D4's numbers, if they do: the break-even latencies under epoch persistency and eager sync have a
+/// fixed ratio, whatever the rate.
 fn d4_excluded(claim: &Claim) -> Option<String> {
     let &[epoch, eager, _] = claim.value.numbers() else { return None };
     let [by_epoch, by_eager, _] = by_table1(1.0)?;
@@ -253,8 +253,8 @@ fn d4_excluded(claim: &Claim) -> Option<String> {
     })
 }
 
-/// From how many to how many microseconds of a core a DCT transaction may take for D4's numbers to be, under every model, the first
-/// multiples of half a microsecond at which SCT is no longer ahead. `None`: there is no such time.
+/// Returns the range of microseconds of a core that a DCT transaction may take for D4's numbers to be, under every model, the first multiples of half
+/// a microsecond at which SCT is no longer ahead. Returns `None` if there is no such time.
 fn d4_on_the_grid(claim: &Claim) -> Option<(f64, f64)> {
     let of_core = |step: u32| f64::from(step) / 100.0;
     let fits = |step: &u32| {
@@ -267,7 +267,7 @@ fn d4_on_the_grid(claim: &Claim) -> Option<(f64, f64)> {
     Some((of_core(first), of_core(fitting.next_back().unwrap_or(first))))
 }
 
-/// The first multiple of half a microsecond at which SCT is no longer ahead, within the figure.
+/// Returns the first multiple of half a microsecond within the figure at which SCT is no longer ahead.
 fn on_the_grid(sct: &Curve, dct: &Curve) -> Option<f64> {
     let mut grid = (0..).map(|half| f64::from(half) / 2.0).take_while(|&at| at <= LONGEST_US);
     grid.find(|&at| !verdict::above(sct.at(at * US), dct.at(at * US)))
@@ -282,8 +282,8 @@ pub fn d5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     Ok(steady(finding, all))
 }
 
-/// Why Table 1 and D8 exclude D5's number under epoch persistency, if they do: the curves meet where SCT's persists take as long as DCT's
-/// volatile execution, and DCT's knee is where its own do.
+/// Returns the reason why Table 1 and D8 exclude D5's number under epoch persistency, if they do. The curves meet where SCT's persists take as long
+/// as DCT's volatile execution; DCT's knee is where its own persists do.
 fn d5_excluded(claim: &Claim) -> Option<String> {
     let epoch = *claim.value.numbers().first()?;
     let many = (12_000_000, curves::THREADS, 1);
@@ -305,7 +305,7 @@ fn d5_excluded(claim: &Claim) -> Option<String> {
     })
 }
 
-/// A finding by critical paths, which holds only if they do not grow with the run.
+/// Judges a finding by critical paths, which holds only if they do not grow with the run.
 fn steady(mut finding: Finding, all: &Measurements) -> Finding {
     for (setting, first, rest) in curves::unsteady(all) {
         if finding.verdict == Verdict::Holds {
@@ -502,7 +502,7 @@ mod tests {
         );
     }
 
-    /// Eager sync's break-even is a quarter of that under epoch persistency; on a grid of half a microsecond the column fits.
+    /// Eager sync's break-even is a quarter of that under epoch persistency, but the column is consistent on a grid of half a microsecond.
     #[test]
     fn update_locations_column_is_consistent_on_the_grid() {
         assert!(d4_excluded(claim("D4")).is_some_and(|why| why.contains("at 0.25 of the latency")));
@@ -510,7 +510,7 @@ mod tests {
         assert!((0.75..0.78).contains(&from) && (1.1..1.16).contains(&to), "{from} to {to}");
     }
 
-    /// Break-even over knee is at most two thirds.
+    /// The break-even latency is at most two thirds of the knee.
     #[test]
     fn new_orders_break_even_is_excluded_by_its_knee() {
         let why = d5_excluded(claim("D5")).unwrap();
@@ -532,7 +532,7 @@ mod tests {
         assert_eq!(curves::meeting(&sct, &longer), None);
     }
 
-    /// A run whose path grows by more than 2%, and by more than its tenths scatter, does not let a claim hold.
+    /// A claim does not hold if a run's path grows by more than 2%, and by more than the scatter of its tenths.
     #[test]
     fn a_path_that_grows_is_a_fault() {
         let finding = |whole: f64, deviation: f64| {

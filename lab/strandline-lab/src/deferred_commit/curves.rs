@@ -1,11 +1,11 @@
-//! Throughput over the persist latency, from what was measured: Fig. 6 and what follows from it.
+//! Throughput as a function of the persist latency, from the measurements: Fig. 6 and what follows from it.
 
 use strandline_persistency::throughput::{Curve, break_even};
 
 use crate::measurements::{Key, Measurements};
 use crate::verdict;
 
-/// The figure that everything here is measured for.
+/// The id of the figure whose measurements are used here.
 pub const FIGURE: &str = "fig6";
 /// Threads (D14).
 pub const THREADS: u64 = 4;
@@ -17,10 +17,11 @@ pub const EPOCHS: &str = "epochs/tx";
 pub const FIRST_EPOCHS: &str = "epochs/tx of the first tenth";
 /// The standard deviation of a tenth's persist epochs per transaction.
 pub const DEVIATION: &str = "epochs/tx, deviation of a tenth";
-/// From so many recorded transactions on, the path of the first tenth can be compared with the rest's: a run's start counts for little.
+/// The least number of recorded transactions with which the path of the first tenth can be compared with the rest's: the run's start then matters
+/// little.
 pub const COMPARABLE: f64 = 50_000.0;
-/// The path of a first tenth that differs from the rest's by more than so many standard deviations of a tenth depends on the length of the
-/// run. The deviation is estimated from eight tenths: of paths that only scatter, normally, about one in a hundred differs by more.
+/// If a first tenth's path differs from the rest's by more than this many standard deviations of a tenth, it depends on the length of the run. The
+/// deviation is estimated from eight tenths; of normally scattered paths, about one in a hundred differs by more.
 const DEVIATIONS: f64 = 4.0;
 /// Transactions recorded for the critical path.
 pub const RECORDED: &str = "transactions recorded";
@@ -32,22 +33,22 @@ pub const DESIGNS: [(&str, &str); 2] = [("sct", "SCT"), ("dct", "DCT")];
 /// The models of the figure: name and the paper's name.
 pub const MODELS: [(&str, &str); 3] =
     [("epoch", "epoch persistency"), ("eager-sync", "eager sync"), ("strand", "strand persistency")];
-/// The workloads: name and the paper's. Their tables are arrays: by the paper's own rates and epochs a New Order took some
-/// 5 us and few persists, which leaves no time for trees, and what its authors have published keeps arrays.
+/// The workloads: name and the paper's name. Their tables are arrays: by the paper's own rates and epochs a New Order took about 5 µs and only a few
+/// persists, which leaves no time for trees, and the authors' published program uses arrays.
 pub const WORKLOADS: [(&str, &str); 2] =
     [("tatp-update-location-arrays", "Update Location"), ("tpcc-new-order-arrays", "New Order")];
-/// The same on hash tables and B+ trees, as the benchmarks' specifications would have it: shown beside, not judged.
+/// The same workloads on hash tables and B+ trees, as the benchmarks' specifications require; shown beside, not judged.
 pub const INDEXED: [(&str, &str); 2] =
     [("tatp-update-location", "Update Location, indexed"), ("tpcc-new-order", "New Order, indexed")];
 /// The largest latency, in microseconds (D14).
 pub const LONGEST_US: f64 = 4.0;
 
-/// The latencies of the figure, in microseconds.
+/// Returns the latencies of the figure, in microseconds.
 pub fn latencies_us() -> impl Iterator<Item = f64> {
     (0..=16).map(|quarter| f64::from(quarter) / 4.0)
 }
 
-/// Where the rate of volatile execution is from.
+/// The origin of the rates of volatile execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rates {
     /// This processor.
@@ -57,7 +58,7 @@ pub enum Rates {
 }
 
 impl Rates {
-    /// Transactions per second of volatile execution, of all threads.
+    /// Returns the quantity: transactions per second of volatile execution, of all threads.
     pub fn quantity(self) -> &'static str {
         match self {
             Self::Native => "volatile tx/s",
@@ -65,10 +66,10 @@ impl Rates {
         }
     }
 
-    /// Those that claims are judged by.
+    /// The rates by which claims are judged.
     pub const JUDGED: Self = Self::Simulated;
 
-    /// The quantity of throughput at a latency, transactions per second.
+    /// Returns the quantity of throughput at a latency, in transactions per second.
     pub fn throughput(self) -> &'static str {
         match self {
             Self::Native => "tx/s",
@@ -76,7 +77,7 @@ impl Rates {
         }
     }
 
-    /// The measured curve of a design.
+    /// Returns the measured curve of a design.
     pub fn curve(self, all: &Measurements, workload: &str, model: &str, design: &str) -> Option<Curve> {
         let of = |setting: &str, quantity| {
             all.median(Key { figure: FIGURE, setting, system: design, quantity }, ANY)
@@ -88,43 +89,42 @@ impl Rates {
         })
     }
 
-    /// Both designs, SCT first.
+    /// Returns the curves of both designs, SCT first.
     pub fn both(self, all: &Measurements, workload: &str, model: &str) -> Option<(Curve, Curve)> {
         Some((self.curve(all, workload, model, "sct")?, self.curve(all, workload, model, "dct")?))
     }
 }
 
-/// A latency as an x.
+/// Formats a latency as an x.
 pub fn x(latency_us: f64) -> String {
     format!("{latency_us}")
 }
 
-/// The setting of a workload under a model.
+/// Returns the setting of a workload under a model.
 pub fn setting(workload: &str, model: &str) -> String {
     format!("{workload}, {model}")
 }
 
-/// The curve of a design that claims are judged by.
+/// Returns the curve of a design by which claims are judged.
 pub fn curve(all: &Measurements, workload: &str, model: &str, design: &str) -> Option<Curve> {
     Rates::JUDGED.curve(all, workload, model, design)
 }
 
-/// Both designs, SCT first.
+/// Returns both curves by which claims are judged, SCT first.
 pub fn both(all: &Measurements, workload: &str, model: &str) -> Option<(Curve, Curve)> {
     Rates::JUDGED.both(all, workload, model)
 }
 
-/// The latency, in seconds, from which on DCT is ahead, or, where its path is as long as SCT's, from which on both "provide the
-/// same performance" (7.2, Table 2): where SCT's persists take as long as DCT's volatile execution. `None`: SCT is ahead at every
-/// latency.
+/// Returns the latency, in seconds, from which on DCT is ahead. If its path is as long as SCT's, returns the latency from which on both "provide the
+/// same performance" (7.2, Table 2): where SCT's persists take as long as DCT's volatile execution. Returns `None` if SCT is ahead at every latency.
 pub fn meeting(sct: &Curve, dct: &Curve) -> Option<f64> {
     let is_longer = verdict::above(dct.epochs_per_transaction, sct.epochs_per_transaction);
     let same = (!sct.stalls && !is_longer).then(|| 1.0 / (dct.volatile_rate * sct.epochs_per_transaction));
     break_even(sct, dct).or(same)
 }
 
-/// Returns whether the path of a run's first tenth differs from the rest's by more than [`verdict::MARGIN`], and by more than the scatter of
-/// tenths explains. All are in epochs per transaction.
+/// Returns whether the path of a run's first tenth differs from the rest's by more than [`verdict::MARGIN`], and by more than the scatter of the
+/// tenths. All are in epochs per transaction.
 fn differs(first: f64, rest: f64, deviation: f64) -> bool {
     let is_beyond_margin = verdict::above(first, rest) || verdict::above(rest, first);
     is_beyond_margin && (first - rest).abs() > DEVIATIONS * deviation
@@ -160,7 +160,7 @@ mod tests {
     use crate::deferred_commit::trace::{TENTHS, Traced};
     use crate::measurements::Spread;
 
-    /// The unsteady paths of a run of 50,000 transactions whose path grows by these epochs in each tenth.
+    /// Returns the unsteady paths of a run of 50,000 transactions whose path grows by these epochs in each tenth.
     fn unsteady_of(increments: [u32; TENTHS]) -> Vec<(String, f64, f64)> {
         let traced = Traced::of_increments(increments, COMPARABLE as u64);
         let mut all = Measurements::default();
@@ -177,20 +177,20 @@ mod tests {
         unsteady(&all)
     }
 
-    /// New Order under SCT and strand persistency: the first tenth is 3.2% below the rest, and tenths differ by as much from one another.
+    /// New Order under SCT and strand persistency: the first tenth is 3.2% below the rest, but tenths differ by as much from one another.
     #[test]
     fn scatter_is_not_growth() {
         assert_eq!(unsteady_of([2475, 2580, 2514, 2529, 2596, 2527, 2554, 2545, 2537, 2634]), []);
     }
 
-    /// A path that ends its growth early: 0.389 epochs per transaction of 5,000, 0.415 of 20,000, and 0.419 of 80,000.
+    /// A path that stops growing early: 0.389 epochs per transaction of 5,000, 0.415 of 20,000, and 0.419 of 80,000.
     #[test]
     fn growth_that_ends_is_found() {
         let found = unsteady_of([1945, 2140, 2097, 2118, 2090, 2112, 2085, 2120, 2101, 2102]);
         assert!(matches!(&found[..], [(_, first, rest)] if *first == 0.389 && *rest > 0.419), "{found:?}");
     }
 
-    /// The deviation from the mean of the tenths grows with the slope, and would hide every slope.
+    /// The deviation from the mean of the tenths would grow with the slope, and hide every slope.
     #[test]
     fn steady_growth_and_steady_shrinking_are_found() {
         for slope in [25, -25, 100, -100] {

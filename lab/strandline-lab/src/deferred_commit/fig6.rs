@@ -22,7 +22,7 @@ use crate::session::{Effort, Session};
 
 /// Bytes in each log.
 const LOG_BYTES: u64 = 1 << 20;
-/// Strict persistency is recorded too, for D12.
+/// The recorded models. Strict persistency is recorded for D12.
 const ALL_MODELS: [&str; 4] = ["strict", "epoch", "eager-sync", "strand"];
 
 fn transactions(session: &Session) -> u64 {
@@ -45,7 +45,7 @@ fn model(name: &str) -> Model {
     }
 }
 
-/// Steps of one recording.
+/// How many steps of progress one recording has.
 const STEPS: u64 = 20;
 
 pub fn steps(session: &Session) -> u64 {
@@ -57,18 +57,17 @@ pub fn steps(session: &Session) -> u64 {
     WORKLOADS.into_iter().chain(INDEXED).map(of_workload).sum()
 }
 
-/// Whether claims are judged by a workload, or it stands beside.
+/// Returns whether claims are judged by a workload; otherwise it is only shown.
 fn is_judged(workload: &str) -> bool {
     WORKLOADS.iter().any(|(name, _)| *name == workload)
 }
 
-/// Items of New Order's tables: as many as the program has that the authors published.
+/// How many items New Order's tables have: as many as the authors' published program.
 const ITEMS: u64 = 10_000;
-/// At most so many transactions are recorded of those that are shown beside, in full and quickly: with indexes a New Order has ten times as
-/// many events.
+/// The maximum of recorded transactions of workloads that are only shown, in full and quickly. With indexes a New Order has ten times as many events.
 const BESIDE: [u64; 2] = [20_000, 5_000];
-/// At most so many under strict persistency, which is no curve of the figure: it is behind every other model from the first latency on, and
-/// its paths are many times as long.
+/// The maximum of recorded transactions under strict persistency, which is not a curve of the figure: every other model is faster from the first
+/// latency on, and its paths are many times as long.
 const OF_STRICT: u64 = 1_000_000;
 
 fn sizes(session: &Session) -> Sizes {
@@ -93,7 +92,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
             }
         }
     }
-    // The curves, for drawing.
+    // Compute the curves for drawing.
     for (workload, _) in WORKLOADS.into_iter().chain(INDEXED) {
         for (design, _) in DESIGNS {
             for model in ALL_MODELS {
@@ -111,8 +110,8 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     Ok(())
 }
 
-/// Both designs natively, in turn, where nothing waits for a persist. The barriers of epoch and strand persistency
-/// cost nothing there, and eager sync's fences and write-backs are left out, so one variant stands for all.
+/// Measures both designs natively, in turn, without waiting for persists. The barriers of epoch and strand persistency then cost nothing, and eager
+/// sync's fences and write-backs are left out, so one variant stands for all.
 fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measurements) -> Result<(), Error> {
     let place = session.place()?;
     let domain = Domain::Process;
@@ -153,7 +152,7 @@ fn volatile_rates(session: &Session, selection: &Selection, into: &mut Measureme
     Ok(())
 }
 
-/// Runs of a workload on a simulated machine, and transactions of each thread in one: more in full of what is judged.
+/// Returns how many runs a workload has on a simulated machine, and how many transactions of each thread: more in full if claims are judged by it.
 fn simulated_runs(session: &Session, workload: &str) -> (u64, u64) {
     let runs = session.simulated_repetitions(FIGURE);
     match session.effort {
@@ -164,8 +163,8 @@ fn simulated_runs(session: &Session, workload: &str) -> (u64, u64) {
     }
 }
 
-/// Both designs on the session's machine, if it has one, each thread on a core of its own. Under epoch persistency neither
-/// writes back or fences, and barriers cost nothing on a machine that honours none.
+/// Measures both designs on the session's machine, if it has one, with each thread on a core of its own. Under epoch persistency neither design
+/// writes back or fences, and barriers cost nothing on a machine that ignores them.
 fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measurements) -> Result<(), Error> {
     let Some(machine) = &session.machine else { return Ok(()) };
     if (machine.cores.count as u64) < THREADS {
@@ -201,7 +200,7 @@ fn simulated_rates(session: &Session, workload: WorkloadKind, into: &mut Measure
     Ok(())
 }
 
-/// A quantity's name, and how it follows from a recorded run.
+/// A quantity's name, and how it is computed from a recorded run.
 type Quantity = (&'static str, fn(&Traced) -> f64);
 const QUANTITIES: [Quantity; 6] = [
     (EPOCHS, Traced::epochs_per_transaction),
@@ -240,7 +239,7 @@ fn record(
         session.progress.set_position(begun + STEPS * done.get().min(transactions) / transactions);
     };
     let scheme = format!("{design}-{model_name}");
-    // No machine is in it, but for how it draws subscribers.
+    // The result depends on a machine only in how it draws subscribers.
     let name = format!("{scheme} {} {:?} {recording:?}", selection.name(), sizes(session));
     let numbers = session.runs.get(name, || {
         let traced = trace_scheme(&scheme, selection.workload(), recording, &progress)?;

@@ -65,12 +65,12 @@ static FIGURES: [FigureSpec; 3] = [
     },
 ];
 
-/// By recorded executions.
+/// Claims judged by recorded executions.
 const RECORDED: Venue = Venue {
     site: Site::Code,
     because: "Critical paths and barriers are of the recorded order of persists, which no machine's speed changes.",
 };
-/// By rates of volatile execution too.
+/// Claims that are judged by rates of volatile execution as well.
 const FOUR_CORES: Venue = Venue {
     site: Site::Simulated,
     because: "The rate is of four threads on cores of their own, which the paper's Xeon has and the processor at hand may not.",

@@ -1,4 +1,4 @@
-//! Transactions for Table 1: one word each, all apart or all in conflict.
+//! Transactions for Table 1, of one word each, which either all conflict or never do.
 
 use std::cell::Cell;
 
@@ -6,25 +6,25 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::{Error, Lock, Read, Result, Runner, Transaction};
 use strandline_workloads::{Transactions, Workload};
 
-/// Words that are this far apart have locks and lines of their own.
+/// The distance in bytes of words that have locks and lines of their own.
 const APART_BYTES: u64 = 256;
 
-/// Transactions that all write the same word, or each thread's a word of its own.
+/// Transactions that all write the same word, or in which each thread writes words of its own.
 pub struct Synthetic {
-    /// Transactions of all threads.
+    /// How many transactions all threads run together.
     pub transactions: u64,
-    /// Threads.
+    /// How many threads there are.
     pub threads: u64,
     /// Whether all write the same word.
     pub conflicting: bool,
     /// Whether a thread commits what it has deferred after each transaction.
     pub drained: bool,
-    /// Threads so far.
+    /// How many threads have started.
     next_thread: Cell<u64>,
 }
 
 impl Synthetic {
-    /// So many transactions on so many threads.
+    /// Creates so many transactions on so many threads.
     pub fn new(transactions: u64, threads: u64, conflicting: bool, drained: bool) -> Self {
         Self { transactions, threads, conflicting, drained, next_thread: Cell::new(0) }
     }
@@ -61,13 +61,13 @@ impl Workload for Synthetic {
     fn thread<R: Runner>(&self, runner: &mut R, _: u64) -> Result<Thread> {
         let words = words(runner)?;
         let thread = self.next_thread.replace(self.next_thread.get() + 1);
-        // Threads with work of their own go through it word by word.
+        // Threads with their own words write one word after another.
         let (next, step) = if self.conflicting { (0, 0) } else { (thread, self.threads) };
         Ok(Thread { words, next, step, value: thread << 32, drained: self.drained })
     }
 }
 
-/// Where the words lie.
+/// Returns the address of the words.
 fn words<R: Runner>(runner: &mut R) -> Result<PersistentAddress> {
     let words = runner.view(|tx| {
         let root = tx.root(0);

@@ -1,4 +1,4 @@
-//! Table 1 and Fig. 1: critical paths of synthetic transactions against the closed forms.
+//! Table 1 and Fig. 1: compares critical paths of synthetic transactions with the closed forms.
 
 use std::num::NonZeroU32;
 
@@ -16,7 +16,7 @@ pub const FIGURE: &str = "table1";
 const MEASURED: &str = "persist epochs";
 const FORMULA: &str = "persist epochs by the formula";
 
-/// Setting and system of D1's rows.
+/// The settings and systems of D1's rows.
 pub const NON_CONFLICTING: [(&str, &str); 6] = [
     ("non-conflicting", "sct-epoch"),
     ("non-conflicting", "sct-eager-sync"),
@@ -25,7 +25,7 @@ pub const NON_CONFLICTING: [(&str, &str); 6] = [
     ("non-conflicting", "dct-eager-sync"),
     ("non-conflicting", "dct-strand"),
 ];
-/// Of D2's.
+/// The settings and systems of D2's rows.
 pub const CONFLICTING: [(&str, &str); 6] = [
     ("conflicting", "sct-epoch"),
     ("conflicting", "sct-eager-sync"),
@@ -34,11 +34,11 @@ pub const CONFLICTING: [(&str, &str); 6] = [
     ("conflicting", "dct-eager-sync"),
     ("conflicting", "dct-strand"),
 ];
-/// Those whose commits wait for barriers of later transactions, under the setting in which they do not: each thread commits
-/// what it has deferred before its next transaction.
+/// Designs whose commits wait for barriers of later transactions, with a setting in which they do not wait: each thread commits what it has deferred
+/// before its next transaction.
 pub const DRAINED: [(&str, &str); 2] =
     [("conflicting, drained", "dct-epoch"), ("conflicting, drained", "dct-eager-sync")];
-/// Of D3's.
+/// The settings and systems of D3's rows.
 pub const IDEAL: [(&str, &str); 2] = [("non-conflicting", "ideal"), ("conflicting", "ideal")];
 
 /// One run of the table.
@@ -50,7 +50,7 @@ struct Run {
     /// Whether a thread commits what it has deferred after each transaction.
     drained: bool,
     threads: u64,
-    /// Strands of a thread; 1 where the model has none.
+    /// How many strands a thread has; 1 if the model has none.
     strands: u64,
     transactions: u64,
 }
@@ -86,7 +86,7 @@ impl Run {
     }
 }
 
-/// Table 1: the path of x transactions on t threads with s strands each.
+/// Returns Table 1's length of the path of x transactions on t threads with s strands each.
 pub fn formula(scheme: &str, conflicting: bool, (x, t, s): (u64, u64, u64)) -> u64 {
     let deferred = scheme.starts_with("dct");
     match (conflicting, deferred, scheme) {
@@ -116,9 +116,9 @@ fn runs(session: &Session) -> Vec<Run> {
         for (setting, scheme) in CONFLICTING.into_iter().chain(DRAINED) {
             let drained = setting != CONFLICTING[0].0;
             let threads = match scheme {
-                // With two threads in turn a thread's drained commit is still beside its own next transaction.
+                // With two threads in turn, a thread's drained commit still overlaps its own next transaction.
                 _ if drained => 3..=6,
-                // Threads conflict with one another; what is deferred by a single one is ordered with its own transactions.
+                // Threads conflict with one another; the deferred commits of a single thread are ordered with its own transactions.
                 "dct-epoch" | "dct-eager-sync" => 2..=4,
                 _ => 1..=4,
             };
@@ -160,7 +160,7 @@ pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measured and by the formula, for each x, t and s.
+/// Returns the measured path and the formula's, for each x, t and s.
 pub fn compared(all: &Measurements, setting: &str, system: &str) -> Vec<(f64, f64)> {
     let key = |quantity| Key { figure: FIGURE, setting, system, quantity };
     let xs = all.xs(FIGURE);
@@ -168,14 +168,14 @@ pub fn compared(all: &Measurements, setting: &str, system: &str) -> Vec<(f64, f6
     xs.iter().filter_map(pair).collect()
 }
 
-/// Whether all paths of a row are the formula's.
+/// Returns whether all paths of a row equal the formula.
 pub fn is_the_formulas(all: &Measurements, setting: &str, system: &str) -> bool {
     let compared = compared(all, setting, system);
     !compared.is_empty() && compared.iter().all(|(measured, formula)| measured == formula)
 }
 
-/// D13: from how many strands DCT's path is shorter under strand than under epoch, for all x and t (of two
-/// transactions of a thread and more) that were measured under both.
+/// Computes D13's number: from how many strands on DCT's path is shorter under strand than under epoch persistency, for all x and t measured under
+/// both with at least two transactions of a thread.
 pub fn strands_from_which_strand_wins(all: &Measurements) -> Option<f64> {
     let key = |system| Key { figure: FIGURE, setting: "non-conflicting", system, quantity: MEASURED };
     let wins = |strands: u64| {
@@ -197,7 +197,7 @@ pub fn strands_from_which_strand_wins(all: &Measurements) -> Option<f64> {
         (pairs > 0).then_some(true)
     };
     let results: Vec<_> = (1..=4).map(|strands| (strands, wins(strands))).collect();
-    // All from there on must win, and none before.
+    // Strand persistency must win from this number on, and not below.
     let first = results.iter().find(|(_, wins)| *wins == Some(true))?.0;
     let consistent =
         results.iter().all(|(strands, wins)| wins.is_none_or(|wins| wins == (*strands >= first)));
@@ -239,7 +239,7 @@ mod tests {
     use crate::claim::claims;
     use crate::verdict::Verdict;
 
-    /// D1, D2, D3 and D13 on the schemes themselves.
+    /// Claims D1, D2, D3 and D13 on the schemes themselves.
     #[test]
     fn measured_paths_equal_the_formulas() {
         let session = Session::for_tests(Effort::Quick);
@@ -252,7 +252,7 @@ mod tests {
             assert!(compared.len() >= 8, "{setting} {system}");
             assert!(is_the_formulas(&all, setting, system), "{setting} {system}: {compared:?}");
         }
-        // As they run, commits that wait for a barrier of the thread's next transaction are later than that.
+        // In real runs, commits that wait for a barrier of the thread's next transaction come later than the formula.
         let equal = |system| compared(&all, "conflicting", system).iter().filter(|(m, f)| m == f).count();
         assert_eq!(equal("dct-epoch"), 6, "with two threads, or one transaction of each");
         assert!(!is_the_formulas(&all, "conflicting", "dct-eager-sync"));
@@ -267,9 +267,8 @@ mod tests {
         assert_eq!(strands_from_which_strand_wins(&all), Some(2.0));
     }
 
-    /// Why D2 excludes D1: a thread alone has no shorter path where its transactions conflict than where they do not. More than two
-    /// threads in turn have x + t: the commit of transaction x - t waits for a barrier of transaction x, and t commits follow
-    /// one another.
+    /// The reason why D2 excludes D1: a single thread's path is not shorter if its transactions conflict. More than two threads in turn have x + t:
+    /// the commit of transaction x - t waits for a barrier of transaction x, and t commits follow one another.
     #[test]
     fn conflicts_do_not_shorten_the_path_of_a_thread() {
         let session = Session::for_tests(Effort::Quick);

@@ -1,4 +1,4 @@
-//! Recording a workload's transactions, and their persist critical path on the fly (section 7.1).
+//! Records a workload's transactions, and computes their persist critical path meanwhile (section 7.1).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -19,21 +19,21 @@ use crate::error::Error;
 /// How transactions are recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Recording {
-    /// The model that the critical path is that of.
+    /// The model whose critical path is computed.
     pub model: Model,
-    /// Threads, each a coroutine.
+    /// How many threads run, each a coroutine.
     pub threads: u64,
-    /// Transactions, of all threads together.
+    /// How many transactions all threads run together.
     pub transactions: u64,
     /// Bytes in each log.
     pub log_bytes: u64,
-    /// Seeds the workload and where threads switch.
+    /// The seed of the workload, and of the points where threads switch.
     pub seed: u64,
-    /// Threads take turns after each transaction, instead of running beside one another.
+    /// Whether threads take turns after each transaction, instead of running concurrently.
     pub in_turn: bool,
 }
 
-/// The parts of a run by which its path is found to grow with the run or not.
+/// How many parts a run has for finding out whether its path grows with the run.
 pub const TENTHS: usize = 10;
 
 /// Returns how many of the transactions are executed at the end of a tenth of the run, which is counted from zero.
@@ -50,37 +50,37 @@ pub struct Traced {
     pub at_tenths: [u32; TENTHS],
     /// Transactions recorded, of all threads.
     pub transactions: u64,
-    /// Memory events that the models were given.
+    /// How many memory events the models received.
     pub events: u64,
     /// Stores to persistent memory.
     pub persists: u64,
 }
 
 impl Traced {
-    /// Persist epochs per transaction.
+    /// Returns the persist epochs per transaction.
     pub fn epochs_per_transaction(&self) -> f64 {
         f64::from(self.critical_path) / self.transactions as f64
     }
 
-    /// Persist epochs per transaction of the first tenth.
+    /// Returns the persist epochs per transaction of the first tenth.
     pub fn epochs_per_transaction_at_first(&self) -> f64 {
         self.increments()[0]
     }
 
-    /// The standard deviation of a tenth's persist epochs per transaction.
+    /// Returns the standard deviation of a tenth's persist epochs per transaction.
     ///
-    /// It follows from the differences between successive tenths, since the deviation from a mean would count a path's steady growth as
-    /// scatter. The first tenth is left out because it is compared with the others, and the last because threads that have executed all
-    /// their transactions leave the others alone in it.
+    /// It is computed from the differences between successive tenths, since the deviation from a mean would count a path's steady growth as scatter.
+    /// The first tenth is left out because it is compared with the others, and the last because some threads have executed all their transactions by
+    /// then and leave the others alone.
     pub fn deviation_of_a_tenth(&self) -> f64 {
         let increments = self.increments();
         let differences = increments[1..TENTHS - 1].windows(2).map(|pair| pair[1] - pair[0]);
         let count = differences.len() as f64;
-        // A difference has the variances of both tenths.
+        // A difference has the sum of both tenths' variances.
         (differences.map(|difference| difference * difference).sum::<f64>() / (2.0 * count)).sqrt()
     }
 
-    /// A run of so many transactions, each tenth of which makes the path longer by so many persist epochs.
+    /// Returns a run of so many transactions, each tenth of which makes the path longer by so many persist epochs.
     #[cfg(test)]
     pub fn of_increments(increments: [u32; TENTHS], transactions: u64) -> Self {
         let mut critical_path = 0;
@@ -91,22 +91,22 @@ impl Traced {
         Self { critical_path, at_tenths, transactions, events: 0, persists: 0 }
     }
 
-    /// Persist epochs per transaction by which the path grows in each tenth.
+    /// Returns by how many persist epochs per transaction the path grows in each tenth.
     fn increments(&self) -> [f64; TENTHS] {
         let (mut path, mut executed) = (0, 0);
         std::array::from_fn(|tenth| {
             let (path_before, executed_before) = (path, executed);
             (path, executed) = (self.at_tenths[tenth], end_of(tenth, self.transactions));
-            // Of fewer than ten transactions some tenths have none.
+            // With fewer than ten transactions some tenths are empty.
             f64::from(path - path_before) / (executed - executed_before).max(1) as f64
         })
     }
 }
 
-/// Threads run beside one another: one stops after one in so many operations, and the one that is furthest behind goes on.
+/// Threads run concurrently: a thread stops after one in this many operations on average, and the one that is furthest behind continues.
 const SWITCH_EVERY: u32 = 16;
 const CHUNK_BYTES: u64 = 256 << 10;
-/// Room for arenas' half-used chunks.
+/// Bytes for the arenas' half-used chunks.
 const SPARE_BYTES: u64 = 16 << 20;
 
 /// The critical path, and how many operations each thread has performed.
@@ -125,7 +125,7 @@ impl Observer for Paced {
 /// Runs `workload` under the scheme `name`, isolated by locks; see [`trace`].
 ///
 /// # Errors
-/// There is no such scheme; as [`trace`].
+/// Returns an error if there is no such scheme, and the errors of [`trace`].
 pub fn trace_scheme(
     name: &str,
     workload: &dyn AnyWorkload,
@@ -137,10 +137,10 @@ pub fn trace_scheme(
     trace(kind, workload, concurrency, recording, progress)
 }
 
-/// Runs `workload` under a scheme in a recorder; `progress` is told of every thousand transactions of a thread.
+/// Runs `workload` under a scheme in a recorder. Calls `progress` after every thousand transactions of a thread.
 ///
 /// # Errors
-/// The workload does not fit; a transaction failed.
+/// Returns an error if the workload does not fit, or if a transaction fails.
 fn trace(
     scheme: SchemeKind,
     workload: &dyn AnyWorkload,
@@ -164,7 +164,7 @@ fn trace(
     recorder.set_recording(false);
     let view = View { memory: Hosted::new(world.clone(), 0), layout, shared };
     workload.prepare(&mut AnyRunner::new(PlainWorker::new(view, 0, Program::VOLATILE)))?;
-    // Recording begins when all threads are there, and ends before the first one leaves.
+    // Recording begins when all threads have started, and ends before the first one leaves.
     let (ready, turn, done) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let (executed, at_tenths) = (Cell::new(0), RefCell::new([0; TENTHS]));
     let failure = RefCell::new(None);
@@ -201,7 +201,7 @@ fn trace(
                         progress(1000);
                     }
                 }
-                // What is deferred belongs to the transactions that were asked for.
+                // Deferred commits belong to the requested transactions.
                 worker.drain()?;
                 all_reach(done);
                 recorder.set_recording(false);
@@ -214,7 +214,7 @@ fn trace(
     });
     let (mut turns, mut last) = (0, vec![0; threads as usize]);
     coroutines::run(&world, bodies.collect(), |running| {
-        // Before recording begins all are equally far.
+        // All threads count as equal before recording begins.
         let behind = |thread: usize| (recorder.observer().operations[thread], last[thread]);
         let position = (0..running.len()).min_by_key(|&position| behind(running[position])).unwrap_or(0);
         turns += 1;
@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads that run evenly meet others that are as far as they are: transactions that hardly ever conflict have Table 1's paths.
+    /// Threads that run at an even pace meet threads at the same position: transactions that rarely conflict have Table 1's paths.
     #[test]
     fn threads_that_run_evenly_have_the_paths_of_table_1() {
         let sizes = Sizes { subscribers: 20_000, ..Sizes::small() };
@@ -270,8 +270,8 @@ mod tests {
         }
     }
 
-    /// A path that grows with the run says nothing of a transaction: a look at a lock that has long rested must not order its
-    /// thread behind what the log entry is used for by then.
+    /// A path that grows with the run is not a property of the transactions. Checking a lock that was unused for long must not order the thread after
+    /// the present use of the lock's old log entry.
     #[test]
     fn paths_do_not_grow_with_the_run() {
         let sizes = Sizes { subscribers: 20_000, ..Sizes::small() };
@@ -301,15 +301,15 @@ mod tests {
     fn the_deviation_counts_neither_a_slope_nor_the_ends_of_a_run() {
         let deviation = |increments| Traced::of_increments(increments, 10_000).deviation_of_a_tenth();
         assert_eq!(deviation([9, 500, 500, 500, 500, 500, 500, 500, 500, 900]), 0.0);
-        // Differences of two thousandths, with the variances of two tenths in each.
+        // Each difference of two thousandths has the variances of two tenths.
         let scattered = deviation([500, 501, 499, 501, 499, 501, 499, 501, 499, 500]);
         assert!((scattered - 0.002 / 2f64.sqrt()).abs() < 1e-9, "{scattered}");
         let growing = deviation([500, 510, 520, 530, 540, 550, 560, 570, 580, 590]);
         assert!((growing - 0.01 / 2f64.sqrt()).abs() < 1e-9, "{growing}");
     }
 
-    /// A transaction that declares no locks repeats PB1 behind those that it took: its log entry comes between that barrier and
-    /// the next beside the deferred commits, and not behind them.
+    /// A transaction that declares no locks repeats PB1 after taking each lock. So its log entry comes between that barrier and the next, in parallel
+    /// with the deferred commits and not after them.
     #[test]
     fn locks_taken_late_leave_deferred_commits_off_the_path() {
         let sizes = Sizes { hash_keys: 40_000, buckets: 20_000, ..Sizes::small() };
@@ -329,8 +329,7 @@ mod tests {
         assert!(dct < 0.75 * sct, "{dct} epochs under DCT, {sct} under SCT");
     }
 
-    /// One thread under BPPM: each transaction's fence ends a persist epoch, and home stores go on beside the next
-    /// one's log records.
+    /// One thread under BPPM: each transaction's fence ends a persist epoch, and home stores overlap the next transaction's log records.
     #[test]
     fn a_bppm_transaction_is_one_epoch_under_eager_sync() {
         let recording = Recording {

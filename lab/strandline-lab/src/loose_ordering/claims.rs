@@ -1,4 +1,4 @@
-//! How claims L1 to L22 are judged.
+//! Judges claims L1 to L22.
 
 use strandline_sim::Description;
 use strandline_sim::scheme::loc::{Parameters, format};
@@ -26,7 +26,7 @@ fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
     Order { order: text.into(), holds }
 }
 
-/// Which of the paper's workloads are missing.
+/// Adds a note about the paper's workloads that are missing.
 fn with_missing(finding: Finding) -> Finding {
     let missing = WORKLOADS.iter().filter(|workload| workload.workload().is_none());
     missing.fold(finding, |finding, workload| {
@@ -67,7 +67,7 @@ pub fn l4(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     throughput(claim, all, LOC_KILN)
 }
 
-/// Memory writes are a share of the program's writes, of which the paper's program has more: see [`super::PAPER`].
+/// Judges memory writes as a share of the program's writes, of which the paper's program has more: see [`super::PAPER`].
 fn traffic(claim: &Claim, all: &Measurements, system: System) -> Judged {
     let measured = mean(all, SYSTEMS, system, TRAFFIC, ANY);
     let finding = Finding::headline(claim, vec![measured], Baseline::Zero, SIMULATED);
@@ -108,14 +108,14 @@ pub fn l6(claim: &Claim, session: &Session, all: &Measurements) -> Judged {
     })
 }
 
-/// Stores per instruction of programs in plain C, the most of those counted (0.08 to 0.21).
+/// The highest number of stores per instruction counted in programs in plain C (0.08 to 0.21).
 const STORES_PER_INSTRUCTION: f64 = 0.21;
 
-/// Why L2 excludes L6 as bytes over bytes, if it does: so few lines cannot take so much time on this machine.
+/// Returns the reason why L2 excludes L6 as bytes over bytes, if it does: so few lines cannot take so much time on this machine.
 fn l6_excluded(claim: &Claim, machine: &Description) -> Option<String> {
     let number = |claim: &Claim| claim.value.numbers().first().copied();
     let (share, throughput) = (number(claim)?, number(claims().iter().find(|claim| claim.id == "L2")?)?);
-    // Of the time without transactions.
+    // The share of the time without transactions that is lost.
     let lost = 1.0 / throughput - 1.0;
     let instructions_per_line = 64.0 / (8.0 * share * STORES_PER_INSTRUCTION);
     let needed = lost * machine.cores.cycles_per_instruction * instructions_per_line;
@@ -132,7 +132,7 @@ fn l6_excluded(claim: &Claim, machine: &Description) -> Option<String> {
     })
 }
 
-/// Used up by the structures' size.
+/// Not counted, because the structures' size was chosen by it.
 pub fn l7(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let over = mean(all, SYSTEMS, LOC_WAL, TRAFFIC, ANY).zip(mean(all, SYSTEMS, H_WAL, TRAFFIC, ANY));
     let ratio = over.map(|(loc, h)| loc / h);
@@ -151,7 +151,7 @@ pub fn l8(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     Ok(finding.beside("LOC-Kiln", Measured::Numbers(vec![loc]), None))
 }
 
-/// The paper's average is the ratio of the averages: L10's number for degree 1 is that of L2 times this.
+/// Judges L9. The paper's average is the ratio of the averages: L10's number for degree 1 is L2's times this.
 pub fn l9(claim: &Claim, _: &Session, all: &Measurements) -> Judged {
     let of = |system| mean(all, SYSTEMS, system, NORMALISED, ANY);
     let measured = of(EC_WAL).zip(of(H_WAL)).map(|(ec, h)| ec / h);
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(WORKLOADS[0].key, strandline_workloads::BPLUSTREE_SORTED.name);
     }
 
-    /// The numbers of operations are those that Table 2 asks for.
+    /// The numbers of operations are those that Table 2 requires.
     #[test]
     fn shifted_nodes_and_whole_pages_are_as_many_blocks_as_in_table_2() {
         let session = Session::for_tests(Effort::Quick);
@@ -477,7 +477,7 @@ mod tests {
         // 1.6 bytes for a byte are 0.2 lines for a store.
         assert_eq!(would_be("judged by itself"), Some(Verdict::Short));
         assert_eq!(would_be("lines written over stores"), Some(Verdict::Holds));
-        // A machine on which lines take that long excludes nothing.
+        // On a machine on which lines take that long, nothing is excluded.
         let claim = PAPER.data().find(|claim| claim.id == "L6").unwrap();
         let mut slow = machine(&Session::for_tests(Effort::Quick), &[]).unwrap();
         slow.nvm.write_ns = 1000.0;

@@ -1,4 +1,4 @@
-//! The figures: what is run, and how it is drawn.
+//! Measures and draws the figures.
 
 use super::systems::{
     ALL, ALL_DEGREES, EC_WAL, H_WAL, KILN, LOC_KILN, LOC_WAL, NONE, PaperWorkload, Row, System, Variation,
@@ -9,20 +9,20 @@ use crate::measurements::{Key, Measurements, Spread};
 use crate::panel::{Curve, Form, Mark, Panel};
 use crate::session::Session;
 
-/// Figs. 7 to 9 and Table 2.
+/// The id of Figs. 7 to 9 and Table 2.
 pub const SYSTEMS: &str = "systems";
-/// Figs. 10 and 11.
+/// The id of Figs. 10 and 11.
 pub const DEGREES: &str = "speculation-degree";
-/// Fig. 12.
+/// The id of Fig. 12.
 pub const SIZES: &str = "transaction-size";
-/// Fig. 13.
+/// The id of Fig. 13.
 pub const LATENCIES: &str = "memory-latency";
-/// Beside the paper: how large the structures are, of which it says nothing.
+/// The id of a figure that the paper does not have: the size of the structures, which the paper does not give.
 pub const STRUCTURES: &str = "structure-size";
 
-/// Throughput over that without transactions.
+/// Throughput relative to that without transactions.
 pub const NORMALISED: &str = "normalised throughput";
-/// Bytes written to memory over bytes stored by the program, which without transactions is the same.
+/// Bytes written to memory over bytes that the program stores, a number that is the same without transactions.
 pub const TRAFFIC: &str = "memory writes/program writes";
 /// Transactions per simulated second.
 pub const THROUGHPUT: &str = "tx/s";
@@ -32,7 +32,7 @@ pub const WRITTEN: &str = "bytes written/tx";
 pub const BLOCKS: &str = "blocks/tx";
 /// The share of the transactions that fall back to a log.
 pub const FALLBACKS: &str = "transactions that fall back to a log";
-/// The x of quantities without parameter.
+/// The x of quantities that do not depend on a parameter.
 pub const ANY: &str = "any";
 
 /// Node updates in a transaction (section 5.5).
@@ -41,9 +41,9 @@ pub const UPDATES: [u64; 5] = [2, 4, 8, 16, 32];
 pub const NANOSECONDS: [u64; 4] = [35, 95, 168, 1000];
 /// The systems of Fig. 12.
 pub const OF_SIZES: [System; 4] = [H_WAL, LOC_WAL, KILN, LOC_KILN];
-/// Powers of two by which the structures are larger than in Fig. 7 (ours).
+/// By which powers of two the structures are larger than in Fig. 7 (our choice).
 pub const LARGER: [i32; 6] = [-3, -1, 0, 1, 4, 7];
-/// The systems that are shown for them.
+/// The systems of the figure of structure sizes.
 pub const OF_STRUCTURES: [System; 4] = [H_WAL, EC_WAL, LOC_WAL, KILN];
 /// The systems of Fig. 13.
 pub const OF_LATENCIES: [System; 2] = [H_WAL, LOC_WAL];
@@ -183,7 +183,7 @@ pub fn run_structures(session: &Session, into: &mut Measurements) -> Result<(), 
     Ok(())
 }
 
-/// A system's value for each workload that was measured.
+/// Returns a system's value for each measured workload.
 pub fn values(all: &Measurements, figure: &str, system: System, quantity: &str, x: &str) -> Vec<f64> {
     let of = |workload: &PaperWorkload| {
         all.median(Key { figure, setting: workload.name, system: system.key, quantity }, x)
@@ -191,7 +191,7 @@ pub fn values(all: &Measurements, figure: &str, system: System, quantity: &str, 
     there().filter_map(of).collect()
 }
 
-/// Its mean over the workloads.
+/// Returns the mean of [`values`].
 pub fn mean(all: &Measurements, figure: &str, system: System, quantity: &str, x: &str) -> Option<f64> {
     let values = values(all, figure, system, quantity, x);
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)

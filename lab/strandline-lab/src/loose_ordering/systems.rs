@@ -1,4 +1,4 @@
-//! The systems and workloads of the paper, and one run of one on another.
+//! The systems and workloads of the paper, and how one of each runs.
 
 use strandline_sim::Description;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
@@ -20,7 +20,7 @@ pub struct System {
     pub name: &'static str,
     software: &'static str,
     hardware: &'static str,
-    /// The hardware's speculation degree, if it is not the one of section 5.1.
+    /// The hardware's speculation degree, if it differs from section 5.1's.
     degree: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ const fn of_degree(name: &'static str, key: &'static str, degree: u64) -> System
     System { key, name, degree: Some(degree), ..LOC_WAL }
 }
 
-/// Without transactions: what all is measured against.
+/// The reference without transactions.
 pub const NONE: System =
     System { key: "none", name: "no transactions", software: "volatile", hardware: "none", degree: None };
 /// S-WAL.
@@ -69,9 +69,9 @@ pub struct PaperWorkload {
     pub key: &'static str,
     /// The paper's name.
     pub name: &'static str,
-    /// Operations in a transaction, so that it writes as many blocks as Table 2 says.
+    /// How many operations a transaction has, chosen so that it writes as many blocks as Table 2 says.
     operations: u64,
-    /// Transactions of a run in full.
+    /// How many transactions a full run has.
     transactions: u64,
 }
 
@@ -99,26 +99,26 @@ pub const WORKLOADS: [PaperWorkload; 6] = [
 pub struct Variation {
     /// Operations in a transaction, if not Table 2's.
     pub operations: Option<u64>,
-    /// The structures' sizes are multiplied by 2 to this power; SPS has its array.
+    /// The power of two by which the structures' sizes are multiplied; the array of SPS keeps its size.
     pub larger: i32,
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Transactions per second of simulated time.
     pub throughput: f64,
-    /// Bytes stored by the program per transaction, to its own memory too as far as that was counted.
+    /// Bytes that the program stores per transaction, including its own memory if that was counted.
     pub stored: f64,
     /// Bytes written to memory per transaction.
     pub written: f64,
-    /// Blocks written per transaction, where the hardware counts them.
+    /// Blocks written per transaction, if the hardware counts them.
     pub blocks: Option<f64>,
-    /// The share of the transactions that Kiln wrote to a log after all, where the hardware counts them.
+    /// The share of the transactions that Kiln wrote to a log instead, if the hardware counts them.
     pub fallbacks: Option<f64>,
 }
 
-/// A workload that is filled.
+/// A filled workload.
 pub struct Ready {
     prepared: Prepared,
     transactions: u64,
@@ -126,20 +126,20 @@ pub struct Ready {
 }
 
 impl PaperWorkload {
-    /// Which it is; `None`: the program was built without it (SQLite).
+    /// Returns the workload; `None` if the program was built without it (SQLite).
     pub fn workload(&self) -> Option<WorkloadKind> {
         strandline_workloads::ALL.of_name(self.key).ok()
     }
 
-    /// Whether its size is a structure's: SPS has its two blocks, and SQLite a page cache of its own.
+    /// Returns whether it has a structure whose size can vary: SPS has its two blocks, and SQLite a page cache of its own.
     pub fn has_size(&self) -> bool {
         !["sps", "sqlite-pages"].contains(&self.key)
     }
 
-    /// Fills it.
+    /// Fills the workload.
     ///
     /// # Errors
-    /// A size is impossible.
+    /// Returns an error if a size is impossible.
     pub fn prepare(&self, session: &Session, variation: Variation) -> Result<Option<Ready>, Error> {
         let Some(workload) = self.workload() else { return Ok(None) };
         let operations = variation.operations.unwrap_or(self.operations);
@@ -148,10 +148,10 @@ impl PaperWorkload {
             larger @ 0.. => size << larger,
             smaller => (size >> -smaller).max(16),
         };
-        // The paper gives no sizes of its structures. How many of H-WAL's writes LOC-WAL leaves hangs on nothing so much: L7 over L6 is
-        // 0.17, and with structures of half and twice this size 0.15 and 0.19 were measured. L7 is used up by that.
+        // The paper does not give the structures' sizes. The share of H-WAL's writes that remain under LOC-WAL (L7 over L6) depends most on them: it
+        // is 0.17 here, and 0.15 and 0.19 with half and twice the size. The size was chosen to satisfy L7, so L7 does not count as confirmed.
         let sizes = Sizes {
-            // Two entries of an array of so many blocks: Table 2's 1.53 blocks on average are those of two.
+            // Two entries of an array of so many blocks: Table 2's average of 1.53 blocks is that of two blocks.
             array_words: 8 * machine(session, &[])?.program.swap_blocks,
             buckets: size(1 << 9),
             hash_keys: size(1 << 10),
@@ -179,7 +179,7 @@ impl Ready {
     /// Runs it.
     ///
     /// # Errors
-    /// A transaction failed.
+    /// Returns an error if a transaction fails.
     pub fn run(&self, machine: &Description, system: System) -> Result<Row, Error> {
         let usage = |error: String| Error::Usage(error);
         let name: SchemeName = system.software.parse().map_err(|error| usage(format!("{error}")))?;
@@ -188,7 +188,7 @@ impl Ready {
         let mut machine = machine.clone();
         machine.scheme.extend(system.degree.map(|degree| (SPECULATION.name.to_owned(), degree)));
         let transactions = self.transactions;
-        // Past the first round of the 128 TxIDs, and the filling of the caches.
+        // The warm-up lasts until the 128 TxIDs have been used once and the caches are full.
         let warm_up = transactions / 4 + 144;
         let run = Run { scheme: name, threads: 1, transactions, warm_up, idle_percent: 0, seed: self.seed };
         let outcome = self.prepared.run(&machine, hardware, &run, Vec::new())?.outcome;
@@ -213,10 +213,10 @@ impl Ready {
     }
 }
 
-/// The paper's machine, with some of its keys overridden.
+/// Returns the paper's machine with some of its keys overridden.
 ///
 /// # Errors
-/// An override is impossible.
+/// Returns an error if an override is impossible.
 pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
     session.load(MACHINE, overrides)
 }
@@ -225,7 +225,7 @@ pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, E
 mod tests {
     use super::*;
 
-    /// Blocks of a transaction of SPS on an array of so many blocks, as the hardware counts them.
+    /// Returns the blocks of a transaction of SPS on an array of so many blocks, as the hardware counts them.
     fn blocks_of_sps(swap_blocks: u64) -> f64 {
         let key = format!("program.swap_blocks={swap_blocks}");
         let mut session = Session::for_tests(Effort::Quick);
@@ -235,8 +235,8 @@ mod tests {
         ready.run(&machine(&session, &[]).unwrap(), LOC_WAL).unwrap().blocks.unwrap()
     }
 
-    /// Two entries of an array of n blocks are in the same one with probability 7/(8n - 1). 5,000 swaps are within 0.03 of the mean with
-    /// four standard deviations.
+    /// Two entries of an array of n blocks are in the same block with probability 7/(8n - 1). The mean of 5,000 swaps is within 0.03 with four
+    /// standard deviations.
     #[test]
     fn swaps_are_those_of_an_array_of_so_many_blocks() {
         assert_eq!(blocks_of_sps(1), 1.0);
@@ -245,7 +245,7 @@ mod tests {
             let counted = blocks_of_sps(blocks);
             assert!((counted - expected).abs() < 0.03, "{blocks} blocks: {counted}, not {expected:.3}");
         }
-        // Table 2, of the machine as it is described.
+        // Table 2, with the machine as described.
         assert_eq!(machine(&Session::for_tests(Effort::Quick), &[]).unwrap().program.swap_blocks, 2);
     }
 }

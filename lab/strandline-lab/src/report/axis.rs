@@ -1,17 +1,17 @@
-//! Axes of a plot: which numbers they show where, and how much room their labels take.
+//! Axes of a plot: the positions of their numbers, and the room for their labels.
 
-/// Pixels of the letters in a plot as it is laid out.
+/// The letters' size in pixels in a plot's own layout.
 pub const FONT: u32 = 13;
-/// Pixels of the largest letters that the page shows a plot with: those of narrow screens.
+/// The largest size in pixels at which the page shows letters, on narrow screens.
 const LARGEST_FONT: f64 = 15.0;
-/// Between neighbouring labels.
+/// The gap between neighbouring labels in pixels.
 const GAP: f64 = 8.0;
-/// How many times the smallest value the largest is where numbers lie on a logarithmic axis.
+/// The least ratio of the largest to the smallest value for a logarithmic axis.
 const DECADE: f64 = 10.0;
-/// How much larger one value is than another that would be a few pixels high beside it.
+/// The ratio of two values beyond which the smaller one would be only a few pixels high.
 const HIDES: f64 = 30.0;
 
-/// Pixels that a text is wide at most.
+/// Returns an upper bound of a text's width in pixels.
 pub fn width(text: &str) -> f64 {
     let wide = |letter: char| match letter {
         ',' | '.' | ' ' | '-' | 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '(' | ')' | '/' => 0.4,
@@ -30,8 +30,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// From zero, or below, to a little above the largest of `values`; logarithmic where some of `heights` would not be seen beside others,
-    /// and none is below zero.
+    /// Returns a scale from zero, or below, to a little above the largest of `values`. It is logarithmic if some of `heights` would be invisible
+    /// beside others, and none is below zero.
     pub fn of_heights(values: &[f64], heights: &[f64]) -> Self {
         let fold = |values: &[f64]| {
             values.iter().filter(|value| value.is_finite()).fold(None, |ends: Option<(f64, f64)>, &value| {
@@ -45,7 +45,7 @@ impl Scale {
             && let Some((smallest, largest)) = fold(&positive)
             && largest > HIDES * smallest
         {
-            // All that is drawn, but for the end of a spread that comes close to zero.
+            // All drawn values, except for the end of a spread that is close to zero.
             let drawn: Vec<f64> = values.iter().copied().filter(|&value| value > 0.0).collect();
             let lowest = fold(&drawn).map_or(smallest, |ends| ends.0).max(high / 1e9);
             return Self { is_logarithmic: true, ends: (round_down(lowest / 1.5), 1.25 * high) };
@@ -55,7 +55,7 @@ impl Scale {
         Self { is_logarithmic: false, ends: (1.06 * low, 1.06 * high) }
     }
 
-    /// From the smallest to the largest of `values`; logarithmic where they span decades and are spaced more evenly so.
+    /// Returns a scale from the smallest to the largest of `values`. It is logarithmic if they span a decade and that spaces them more evenly.
     pub fn of_parameter(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -72,33 +72,33 @@ impl Scale {
         Self { is_logarithmic, ends: (first, last) }
     }
 
-    /// Whether equal factors are equal distances.
+    /// Returns whether equal factors are equal distances.
     #[cfg(test)]
     pub fn is_logarithmic(self) -> bool {
         self.is_logarithmic
     }
 
-    /// Where a value is, in a unit of the scale's own.
+    /// Returns the position of a value, in the scale's own unit.
     pub fn place(self, value: f64) -> f64 {
         if self.is_logarithmic { value.max(self.ends.0).log10() } else { value }
     }
 
-    /// The places of its ends.
+    /// Returns the positions of its ends.
     pub fn range(self) -> std::ops::Range<f64> {
         self.place(self.ends.0)..self.place(self.ends.1)
     }
 
-    /// The value that bars stand on.
+    /// Returns the value on which bars stand.
     pub fn base(self) -> f64 {
         if self.is_logarithmic { self.ends.0 } else { 0.0 }
     }
 
-    /// Values to be labelled, and their labels, no two of which are equal.
+    /// Returns the values to label, and their labels, no two of which are equal.
     pub fn ticks(self) -> Vec<(f64, String)> {
         let (low, high) = self.ends;
         let values: Vec<f64> = if self.is_logarithmic {
             let decades = high.log10() - low.log10();
-            // Without whole decades between the ends there would be one label, or none.
+            // Without whole decades between the ends there would be at most one label.
             let steps: &[f64] = if decades < 3.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
             let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
             let all = powers.flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
@@ -108,7 +108,7 @@ impl Scale {
             let numbers = (low / step).ceil() as i64..=(high / step).floor() as i64;
             numbers.map(|number| number as f64 * step).collect()
         };
-        // As many decimals as the finest step has.
+        // All labels have as many decimals as the finest step needs.
         let decimals = values.iter().map(|&value| decimals(value)).max().unwrap_or(0);
         let label = |value: f64| {
             let own = if self.is_logarithmic { self::decimals(value) } else { decimals };
@@ -118,13 +118,13 @@ impl Scale {
     }
 }
 
-/// The largest of 1, 2 and 5 times a power of ten that is at most `value`.
+/// Returns the largest of 1, 2 and 5 times a power of ten that is at most `value`.
 fn round_down(value: f64) -> f64 {
     let power = 10f64.powi(value.log10().floor() as i32);
     [5.0, 2.0, 1.0].map(|step| step * power).into_iter().find(|&step| step <= value).unwrap_or(power)
 }
 
-/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `value`.
+/// Returns the smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `value`.
 fn nice_step(value: f64) -> f64 {
     let power = 10f64.powi(value.log10().floor() as i32);
     [1.0, 2.0, 2.5, 5.0]
@@ -134,7 +134,7 @@ fn nice_step(value: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// Decimals that a rounded value needs, nine at most.
+/// Returns how many decimals a rounded value needs, at most nine.
 fn decimals(value: f64) -> usize {
     let is_whole = |decimals: &usize| {
         let scaled = value * 10f64.powi(*decimals as i32);
@@ -143,7 +143,7 @@ fn decimals(value: f64) -> usize {
     (0..9).find(is_whole).unwrap_or(9)
 }
 
-/// With so many decimals, and commas between thousands.
+/// Formats a number with so many decimals, and with commas between thousands.
 fn number(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) =
@@ -154,7 +154,7 @@ fn number(value: f64, decimals: usize) -> String {
     format!("{sign}{}{point}{fraction}", groups.join(","))
 }
 
-/// The number that a parameter's value is: digits, and perhaps a unit of bytes, as in `512 KB` and `64K`.
+/// Returns the number in a parameter's value, which is digits and perhaps a unit of bytes, as in `512 KB` and `64K`.
 pub fn parsed(text: &str) -> Option<f64> {
     let text = text.trim().replace(['_', ','], "");
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).trim_end();
@@ -168,10 +168,10 @@ pub fn parsed(text: &str) -> Option<f64> {
     digits.parse().ok().filter(|value: &f64| value.is_finite()).map(|value| value * factor)
 }
 
-/// Labels along the horizontal axis: for each place, in pixels, the row that its label is in; `None`: it has none.
+/// The rows of labels along the horizontal axis, one for each position; `None` for a position without a label.
 pub type Rows = Vec<Option<usize>>;
 
-/// All labels, in as many rows as keep neighbours apart.
+/// Places all labels, in as many rows as keep neighbours apart.
 pub fn staggered(labels: &[String], places: &[f64]) -> Rows {
     let fits = |rows: usize| {
         (rows..labels.len()).all(|at| {
@@ -183,7 +183,7 @@ pub fn staggered(labels: &[String], places: &[f64]) -> Rows {
     (0..labels.len()).map(|at| Some(at % rows)).collect()
 }
 
-/// As many labels as one row has room for: the ends first, then from the left. Places need not be in order.
+/// Places as many labels as fit one row: the ends first, then from the left. Positions need not be in order.
 pub fn thinned(labels: &[String], places: &[f64]) -> Rows {
     let mut order: Vec<usize> = (0..labels.len()).collect();
     order.sort_by(|&one, &other| places[one].total_cmp(&places[other]));
@@ -231,7 +231,7 @@ mod tests {
         assert!(decades.is_logarithmic());
         assert_eq!(labels(decades), ["1", "2", "5", "10", "20", "50", "100", "200"]);
         let range = decades.range();
-        // Each has some height, and none is cut off.
+        // Each value has some height, and none is cut off.
         for value in [1.5, 300.0] {
             let place = decades.place(value);
             assert!(place > range.start + 0.1 && place < range.end, "{value}");
@@ -240,7 +240,7 @@ mod tests {
             labels(scale(&[2e-3, 5e4])),
             ["0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000"]
         );
-        // Nothing below zero has a logarithm.
+        // Values below zero have no logarithm.
         assert!(!Scale::of_heights(&[-1.0, 1.0, 300.0], &[1.0, 300.0]).is_logarithmic());
         assert!(!scale(&[0.0, 0.0]).is_logarithmic() && !scale(&[]).is_logarithmic());
     }
@@ -256,7 +256,7 @@ mod tests {
         let (decades, values) = scale(&["1", "10", "100", "1_000"]);
         let places: Vec<f64> = values.iter().map(|&value| decades.place(value)).collect();
         assert!(decades.is_logarithmic() && places == [0.0, 1.0, 2.0, 3.0], "{places:?}");
-        // Evenly spaced over a decade.
+        // The values are evenly spaced over a decade.
         assert!(!scale(&["10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]).0.is_logarithmic());
         assert!(!scale(&["0", "1", "1000"]).0.is_logarithmic());
         assert!(scale(&["8", "64", "512", "4096"]).0.is_logarithmic());
@@ -267,7 +267,7 @@ mod tests {
         );
     }
 
-    /// Pixels between two labels of a row, the least.
+    /// Returns the least gap between two labels of a row, in pixels.
     fn least_gap(labels: &[String], places: &[f64], rows: &Rows) -> f64 {
         let mut least = f64::INFINITY;
         for one in 0..labels.len() {

@@ -1,4 +1,4 @@
-//! The report: one HTML page that needs nothing else.
+//! The report: one self-contained HTML page.
 
 mod axis;
 mod overview;
@@ -20,12 +20,12 @@ use crate::verdict::Score;
 
 const STYLE: &str = include_str!("style.css");
 
-/// What a page says about the run that it is of.
+/// The run that a page describes.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// Where it was made.
+    /// The machine on which it was made.
     pub machine: &'a Machine,
-    /// What made it.
+    /// The commit that made it.
     pub commit: Option<&'a str>,
     /// The command that repeats it.
     pub command: &'a str,
@@ -52,7 +52,7 @@ impl Run<'_> {
     }
 }
 
-/// The report as one page that needs nothing else.
+/// Returns the report as one self-contained page.
 pub fn html(evaluations: &[&Evaluation], run: &Run) -> String {
     let titles: Vec<_> = evaluations.iter().map(|evaluation| evaluation.paper.title).collect();
     let body = html! {
@@ -93,7 +93,7 @@ pub(crate) fn page(title: &str, body: &Markup, foot: Markup) -> String {
     page.into_string()
 }
 
-/// How verdicts come about.
+/// Explains how verdicts are computed.
 fn rules() -> Markup {
     html! {
                         p {
@@ -114,7 +114,7 @@ fn rules() -> Markup {
     }
 }
 
-/// How many measured claims have which verdict, and the others apart.
+/// Shows how many measured claims have each verdict, and the other claims separately.
 fn tally(score: &Score) -> Markup {
     html! {
         ul.tally {
@@ -228,7 +228,7 @@ pub(crate) fn plot(panel: &Panel) -> Markup {
     }
 }
 
-/// The plots' numbers as tables.
+/// Returns the plots' numbers as tables.
 pub(crate) fn numbers(panels: &[Panel]) -> Markup {
     html! {
         details {
@@ -270,7 +270,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Where a claim is judged and why, in a sentence and a half.
+/// Returns a sentence about where a claim is judged and why.
 fn venue(paper: &Paper, claim: &Claim) -> Option<String> {
     let Venue { site, because } = paper.claim(&claim.id)?.venue;
     let place = match site {
@@ -329,7 +329,7 @@ fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
     }
 }
 
-/// What the claim is with other settings of the paper's machine.
+/// Shows the claim under other settings of the paper's machine.
 fn interval(finding: &Finding) -> Markup {
     html! {
         @if let Some(range) = finding.range() { p.note { "With other readings of the text: " (range) "." } }

@@ -1,4 +1,4 @@
-//! All papers at a glance: a page with the verdict of every claim, and a scoreboard in Markdown.
+//! An overview of all papers: a page with the verdict of every claim, and a scoreboard in Markdown.
 
 use std::fmt::Write;
 
@@ -8,8 +8,7 @@ use super::{Run, page, rules, tally};
 use crate::reproduce::Evaluation;
 use crate::verdict::{Score, Verdict};
 
-/// A page with the verdict of every claim, each a link into its paper's report, which lies in a folder of the paper's name beside
-/// this page.
+/// Returns a page with the verdict of every claim. Each links to the paper's report, which is in a folder of the paper's name beside this page.
 pub fn overview(evaluations: &[&Evaluation], run: &Run) -> String {
     let minutes =
         |of: fn(&Evaluation) -> f64| (evaluations.iter().map(|e| of(e)).sum::<f64>() / 60.0).round();
@@ -62,8 +61,8 @@ fn paper(evaluation: &Evaluation) -> Markup {
     }
 }
 
-/// How many claims of each paper have which verdict, as a table in Markdown whose links lead from the project's first page: first
-/// the measured ones, then constants, closed forms and constructions, then those that parameters were chosen by.
+/// Returns how many claims of each paper have which verdict, as a table in Markdown whose links are relative to the project's first page. The
+/// measured claims come first, then constants, closed forms and constructions, then those by which parameters were chosen.
 pub fn scoreboard(evaluations: &[&Evaluation]) -> String {
     let names: Vec<_> = Score::VERDICTS.into_iter().map(Verdict::name).collect();
     let mut table = format!(
@@ -86,7 +85,7 @@ pub fn scoreboard(evaluations: &[&Evaluation]) -> String {
     table
 }
 
-/// How the claims of all papers fare.
+/// Returns the score of the claims of all papers.
 fn score(evaluations: &[&Evaluation]) -> Score {
     Score::of(evaluations.iter().flat_map(|evaluation| {
         evaluation.rows.iter().map(|(claim, finding)| (evaluation.basis(claim), finding.verdict))

@@ -1,4 +1,4 @@
-//! A panel as inline SVG. Colours are CSS variables, so that the page's light and dark settings reach them.
+//! Draws a panel as inline SVG. Colours are CSS variables, so that the page's light and dark settings affect them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::axis::{FONT, Rows, Scale, parsed, staggered, thinned, width};
 use crate::measurements::Spread;
 use crate::panel::{Curve, Form, Mark, Panel};
 
-/// Pixels of a plot whose labels have one row; the page scales them.
+/// The size in pixels of a plot whose labels have one row; the page scales it.
 const SIZE: (u32, u32) = (480, 300);
 /// Pixels above the plot, and at least to its right.
 const MARGIN: f64 = 10.0;
@@ -20,19 +20,19 @@ const TICK: f64 = 6.0;
 const ROW: f64 = 17.0;
 /// The share of the axis between its ends and the first and the last number on it.
 const PADDING: f64 = 0.04;
-/// More rows of labels than this are hard to follow: bars lie on their side then, each beside its label.
+/// The most rows of labels that are readable. If there would be more, bars are drawn horizontally, each beside its label.
 const MOST_ROWS: usize = 3;
-/// Pixels of a group of bars that lie on their side, and of each bar beyond the first.
+/// The height in pixels of a group of horizontal bars, and of each bar beyond the first.
 const GROUP: f64 = 20.0;
 const BAR: f64 = 8.0;
-/// Pixels that a bar is high at least.
+/// The least height of a bar in pixels.
 const LEAST: i32 = 2;
-/// What stands where nothing was run.
+/// The text in place of values that were not measured.
 const NOT_RUN: &str = "not run";
 /// How many colours the page's style defines.
 pub const COLOURS: usize = 8;
 
-// Colours that stand for the page's variables until the drawing is done.
+// Colours that stand for the page's variables until the drawing is complete.
 const INK: RGBColor = RGBColor(1, 1, 1);
 const MUTED: RGBColor = RGBColor(2, 2, 2);
 const GRID: RGBColor = RGBColor(3, 3, 3);
@@ -45,7 +45,7 @@ fn colour(index: usize) -> RGBColor {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Whether there is anything to draw.
+/// Returns whether there is anything to draw.
 pub fn has_values(panel: &Panel) -> bool {
     panel.curves.iter().any(|curve| values(curve).next().is_some())
 }
@@ -69,7 +69,7 @@ fn form(panel: &Panel) -> Form {
 pub fn svg(panel: &Panel) -> String {
     let layout = Layout::of(panel);
     let mut text = String::new();
-    // Writing to a string does not fail, and a drawing that does is seen.
+    // Writing to a string does not fail; if drawing fails, the page shows that.
     let drawn = draw(panel, &layout, &mut text);
     if let Err(error) = drawn {
         return format!("<p>This plot could not be drawn: {error}</p>");
@@ -83,7 +83,7 @@ pub fn svg(panel: &Panel) -> String {
         text = text.replace(&format!("\"{colour}\""), &format!("\"var(--{variable})\""));
     }
     let (width, height) = layout.size;
-    // Within HTML the name space is known; the size is the page's business.
+    // Within HTML the name space is known, and the page sets the size.
     text.replace(" xmlns=\"http://www.w3.org/2000/svg\"", " role=\"img\"")
         .replace(&format!("width=\"{width}\" height=\"{height}\" viewBox"), "viewBox")
 }
@@ -92,11 +92,11 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
     format!("#{r:02X}{g:02X}{b:02X}")
 }
 
-/// Where things are in a plot.
+/// The positions of the parts of a plot.
 #[derive(Debug)]
 struct Layout {
     size: (u32, u32),
-    /// Whether bars lie on their side: values along the horizontal axis, groups one below the other.
+    /// Whether bars are horizontal: values along the horizontal axis, and groups one below the other.
     is_turned: bool,
     /// Pixels left of the plot, right of it and below.
     left: f64,
@@ -104,7 +104,7 @@ struct Layout {
     bottom: f64,
     y: Scale,
     ticks: Vec<(f64, String)>,
-    /// Where each x of the panel is along the axis, and the axis' ends.
+    /// The position of each x of the panel along the axis, and the axis' ends.
     places: Vec<f64>,
     ends: std::ops::Range<f64>,
     /// The row of each x's label.
@@ -118,7 +118,7 @@ impl Layout {
         let widest = ticks.iter().map(|(_, label)| width(label)).fold(0.0, f64::max);
         let left = widest + TICK + 4.0;
         let (places, ends, is_numeric) = horizontal(panel);
-        // The first and the last label may be wider than what is beside them.
+        // The first and the last label may be wider than the space beside them.
         let half = |label: Option<&String>| label.map_or(0.0, |label| width(label) / 2.0);
         let space = f64::from(SIZE.0) - left - MARGIN;
         let beside = |place: Option<&f64>, end: f64| {
@@ -139,7 +139,7 @@ impl Layout {
         Self { size, is_turned: false, left, right, bottom: 40.0 + further, y, ticks, places, ends, rows }
     }
 
-    /// With bars on their side.
+    /// Returns the layout with horizontal bars.
     fn turned(panel: &Panel, y: Scale, ticks: Vec<(f64, String)>) -> Self {
         let (places, ends, _) = horizontal(panel);
         let left = panel.x.iter().map(|x| width(x)).fold(0.0, f64::max) + TICK + 4.0;
@@ -150,7 +150,7 @@ impl Layout {
         Self { size, is_turned: true, left, right, bottom: 40.0, y, ticks, places, ends, rows }
     }
 
-    /// The pixel of a place among the x and a value.
+    /// Returns the pixel of a value at a position along the x.
     fn pixel(&self, place: f64, value: f64) -> (i32, i32) {
         let range = self.y.range();
         let along = (place - self.ends.start) / (self.ends.end - self.ends.start);
@@ -162,7 +162,7 @@ impl Layout {
     }
 }
 
-/// The vertical scale: all that is drawn is on it.
+/// Returns the vertical scale, which covers everything that is drawn.
 fn vertical(panel: &Panel) -> Scale {
     let spreads = || panel.curves.iter().flat_map(values).map(|(_, spread)| spread);
     let marks = panel.marks.iter().flat_map(|mark| {
@@ -170,7 +170,7 @@ fn vertical(panel: &Panel) -> Scale {
         [low, high]
     });
     let drawn: Vec<f64> = spreads().flat_map(|spread| [spread.low, spread.high]).chain(marks).collect();
-    // Each bar is to be seen, and of a line its highest point.
+    // Each bar must be visible, and the highest point of a line.
     let heights: Vec<f64> = match form(panel) {
         Form::Bars => spreads().map(|spread| spread.median).collect(),
         Form::Lines => {
@@ -181,8 +181,8 @@ fn vertical(panel: &Panel) -> Scale {
     Scale::of_heights(&drawn, &heights)
 }
 
-/// Where each x is along the horizontal axis, the axis' ends, and whether it is one of numbers: groups of bars, and what is no number, are
-/// evenly spaced.
+/// Returns the position of each x along the horizontal axis, the axis' ends, and whether the axis is numerical. Groups of bars, and names that are
+/// not numbers, are evenly spaced.
 fn horizontal(panel: &Panel) -> (Vec<f64>, std::ops::Range<f64>, bool) {
     let numbers: Option<Vec<f64>> = panel.x.iter().map(|x| parsed(x)).collect();
     match numbers.filter(|numbers| form(panel) == Form::Lines && numbers.len() > 1) {
@@ -200,7 +200,7 @@ fn horizontal(panel: &Panel) -> (Vec<f64>, std::ops::Range<f64>, bool) {
     }
 }
 
-/// A plot under way.
+/// A plot in progress.
 struct Plot<'p, 'a> {
     panel: &'p Panel,
     layout: &'p Layout,
@@ -228,14 +228,14 @@ fn font(colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", FONT).into_font().color(&colour)
 }
 
-/// What a curve has, by the number of its x.
+/// Returns the values of a curve, each with the number of its x.
 fn values(curve: &Curve) -> impl Iterator<Item = (usize, Spread)> {
     let known = curve.values.iter().enumerate().filter_map(|(at, spread)| Some((at, (*spread)?)));
     known.filter(|(_, spread)| spread.median.is_finite())
 }
 
 impl Plot<'_, '_> {
-    /// The pixel of a place on the horizontal axis and a value.
+    /// Returns the pixel of a position on the horizontal axis and a value.
     fn pixel(&self, place: f64, value: f64) -> (i32, i32) {
         self.layout.pixel(place, value)
     }
@@ -247,7 +247,7 @@ impl Plot<'_, '_> {
         let aligned = |colour, horizontal, vertical| font(colour).pos(Pos::new(horizontal, vertical));
         let beside = |colour| aligned(colour, HPos::Right, VPos::Center);
         let below = |colour| aligned(colour, HPos::Center, VPos::Top);
-        // Labels of values that lie side by side may be too many.
+        // There may be too many labels of values for one row.
         let labels: Vec<String> = layout.ticks.iter().map(|(_, label)| label.clone()).collect();
         let places: Vec<f64> =
             layout.ticks.iter().map(|&(value, _)| f64::from(self.pixel(end, value).0)).collect();
@@ -295,7 +295,7 @@ impl Plot<'_, '_> {
         Ok(())
     }
 
-    /// Where a curve's bar in a group begins, and how wide it is, in groups.
+    /// Returns where a curve's bar begins in a group, and its width, in units of a group.
     fn bar(&self, number: usize) -> (f64, f64) {
         let width = 0.84 / self.panel.curves.len().max(1) as f64;
         (number as f64 * width - 0.42, width)
@@ -307,7 +307,7 @@ impl Plot<'_, '_> {
             let left = group as f64 + begin;
             let [from, mut to] =
                 [(0.08, base), (0.92, spread.median)].map(|(at, value)| self.pixel(left + at * width, value));
-            // A bar of no height would look like one that is missing.
+            // A bar without height would look like a missing one.
             match self.layout.is_turned {
                 true if to.0 == from.0 => to.0 += LEAST,
                 false if to.1 == from.1 => to.1 -= LEAST,
@@ -328,7 +328,7 @@ impl Plot<'_, '_> {
         order.sort_by(|&one, &other| places[one].total_cmp(&places[other]));
         let known: Vec<(usize, Option<Spread>)> =
             order.into_iter().map(|at| (at, curve.values[at])).collect();
-        // A gap stays a gap.
+        // Gaps in the values stay gaps in the line.
         for part in known.split(|(_, spread)| !spread.is_some_and(|spread| spread.median.is_finite())) {
             let points: Vec<_> = part
                 .iter()
@@ -344,14 +344,14 @@ impl Plot<'_, '_> {
         Ok(())
     }
 
-    /// From the low end of a spread to its high one.
+    /// Draws a line from the low end of a spread to its high end.
     fn whisker(&self, place: f64, spread: Spread, colour: RGBColor) -> Drawn<()> {
         let ends = [spread.low, spread.high].map(|value| self.pixel(place, value));
         self.root.draw(&PathElement::new(ends, colour))?;
         Ok(())
     }
 
-    /// The paper's number: a diamond, with its range where it gives one.
+    /// Draws the paper's number as a diamond, with its range if the paper gives one.
     fn mark(&self, mark: &Mark) -> Drawn<()> {
         let Self { panel, layout, root, .. } = self;
         let Some(group) = panel.x.iter().position(|x| *x == mark.x) else { return Ok(()) };
@@ -404,7 +404,7 @@ mod tests {
         }
     }
 
-    /// The numbers in attributes of this name.
+    /// Returns the numbers in the attributes of this name.
     fn attributes(svg: &str, name: &str) -> Vec<f64> {
         let begin = format!(" {name}=\"");
         let parts = svg.split(&begin).skip(1);
@@ -436,7 +436,7 @@ mod tests {
         }
     }
 
-    /// Many long names would need more rows of labels than there is room for.
+    /// Many long names would need more rows of labels than fit.
     #[test]
     fn bars_with_many_long_names_lie_on_their_side() {
         let names: Vec<String> = (0..40).map(|at| format!("hardware scheme {at} (software)")).collect();

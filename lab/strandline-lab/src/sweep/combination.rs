@@ -1,4 +1,4 @@
-//! Runs that differ by their seeds alone, and what they found together.
+//! Runs that differ only in their seeds, and their combined results.
 
 use std::collections::HashMap;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use super::{Point, QUANTITIES, Row, Swept, Work};
 use crate::measurements::Spread;
 
-/// Points of a sweep that differ by their seeds alone.
+/// Points of a sweep that differ only in their seeds.
 #[derive(Debug)]
 pub struct Combination<'a> {
     /// The first of them.
     pub first: &'a Point,
-    /// Points with other seeds than each other.
+    /// How many points there are, with different seeds.
     pub points: usize,
-    /// The seeds of those that were run.
+    /// The seeds of the points that have run.
     pub seeds: Vec<u64>,
-    /// What these found.
+    /// The results of these points.
     pub rows: Vec<&'a Row>,
 }
 
-/// The combinations of a sweep, in the order of their first points.
+/// Returns the combinations of a sweep, in the order of their first points.
 pub fn combinations<'a>(points: &'a [Point], swept: &'a Swept) -> Vec<Combination<'a>> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut all: Vec<Combination<'a>> = Vec::new();
@@ -44,13 +44,13 @@ pub fn combinations<'a>(points: &'a [Point], swept: &'a Swept) -> Vec<Combinatio
 }
 
 impl Combination<'_> {
-    /// One of [`QUANTITIES`]: the median of the runs, and the lowest and the highest. `None` where no run has it.
+    /// Returns one of [`QUANTITIES`]: the median, the lowest and the highest of the runs; `None` if no run has it.
     pub fn spread(&self, quantity: &str) -> Option<Spread> {
         let values: Vec<f64> = self.rows.iter().filter_map(|row| row.quantity(quantity)).collect();
         Spread::whole(&values)
     }
 
-    /// What the runs were too short for, each said once.
+    /// Returns the quantities for which runs were too short, each once.
     pub fn too_short(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
         for note in self.rows.iter().flat_map(|row| &row.too_short) {
@@ -61,7 +61,7 @@ impl Combination<'_> {
         all
     }
 
-    /// What runs, the seeds, and for each quantity the median, the lowest and the highest.
+    /// Returns what runs, the seeds, and for each quantity the median, the lowest and the highest.
     pub fn to_json(&self) -> Value {
         let of = |which: fn(Spread) -> f64| -> serde_json::Map<String, Value> {
             let all = QUANTITIES.iter().filter_map(|&name| Some((name, which(self.spread(name)?))));

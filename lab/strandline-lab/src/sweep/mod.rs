@@ -1,5 +1,4 @@
-//! Sweeps: many runs of the simulated machine, on all processors, each kept as it is done, so that a sweep that was ended goes on where it
-//! was.
+//! Sweeps: many runs of the simulated machine, on all processors. Each result is stored immediately, so that an interrupted sweep can continue.
 
 mod combination;
 mod page;
@@ -36,9 +35,9 @@ use pools::{Filled, Pools, Shared};
 /// One run of a sweep.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// The keys that are swept, and their values here.
+    /// The keys that are swept, and their values at this point.
     pub keys: Vec<(String, String)>,
-    /// What it runs.
+    /// The workload or trace to run.
     pub work: Work,
     /// The hardware scheme.
     pub hardware: &'static Entry,
@@ -47,7 +46,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// Software and hardware by one name: that of the hardware, where there is any and it runs beside its own software, or a trace.
+    /// Returns one name for software and hardware: that of the hardware, if there is any and it runs with its own software or a trace.
     pub fn system(&self) -> String {
         let hardware = self.hardware.name;
         let Work::Workload(workload) = &self.work else { return hardware.to_owned() };
@@ -59,21 +58,21 @@ impl Point {
         }
     }
 
-    /// All that decides what the run finds, but for the machine, which its result holds.
+    /// Returns everything except the machine that determines the run's result. The result contains the machine.
     fn identity(&self) -> Value {
         let mut identity = self.work.to_json();
         identity["hardware"] = json!(self.hardware.name);
         identity
     }
 
-    /// How long its run takes, in no unit, beside other points of the same workload.
+    /// Returns an estimate of the run's length, relative to other points of the same workload.
     fn length(&self) -> u64 {
         let Work::Workload(WorkloadRun { sizes, run, .. }) = &self.work else { return 1 };
         let Run { threads, transactions, warm_up, .. } = *run;
         threads as u64 * (transactions + warm_up) * sizes.operations.max(1)
     }
 
-    /// What it can share its filled pool with; a trace has no pool to fill.
+    /// Returns what identifies the filled pool that it can share; a trace has no pool.
     fn filled(&self) -> Option<Filled> {
         let Work::Workload(WorkloadRun { kind, sizes, pool, run }) = &self.work else { return None };
         let own = run.scheme.plain == Some(Locking::Declared)
@@ -81,7 +80,7 @@ impl Point {
         Some((kind.name, *sizes, *pool, run.threads, own))
     }
 
-    /// Orders points so that those of one filled pool are side by side.
+    /// Returns a key that orders points so that those with the same filled pool are adjacent.
     pub fn order_by_pool(&self) -> impl Ord + use<> {
         match &self.work {
             Work::Workload(WorkloadRun { kind, sizes, pool, run }) => {
@@ -92,12 +91,12 @@ impl Point {
     }
 }
 
-/// What a point's run found.
+/// The result of a point's run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// The result as `simulate --json` has it.
+    /// The result in the form of `simulate --json`.
     pub result: Value,
-    /// What the run was too short for.
+    /// The quantities for which the run was too short.
     pub too_short: Vec<String>,
 }
 
@@ -116,8 +115,8 @@ pub const QUANTITIES: [&str; 10] = [
 ];
 
 impl Row {
-    /// One of [`QUANTITIES`]; `None` if the run has none: without figures of all parts there is no energy, without transactions nothing per
-    /// transaction, and a trace knows no attempts. Lines are those between caches and memory.
+    /// Returns one of [`QUANTITIES`]; `None` if the run does not have it: without figures for all parts there is no energy, without transactions
+    /// nothing per transaction, and a trace has no attempts. Lines are those between caches and memory.
     pub fn quantity(&self, name: &str) -> Option<f64> {
         let statistics = &self.result["statistics"];
         let traffic = &statistics["traffic"];
@@ -137,7 +136,7 @@ impl Row {
             }
             "energy_nj_per_tx" => per_transaction(statistics["energy"]["total_nj"].as_f64()?),
             other => self.result[other].as_f64().or_else(|| match other {
-                // A trace's result has counts alone.
+                // A trace's result has only counts.
                 "tx_per_s" if transactions > 0.0 => Some(transactions / self.result["seconds"].as_f64()?),
                 "log_bytes_per_tx" => per_transaction(statistics["hardware_log_bytes"].as_f64()?),
                 _ => None,
@@ -146,16 +145,16 @@ impl Row {
     }
 }
 
-/// What became of the points of a sweep.
+/// The results of a sweep's points.
 #[derive(Debug)]
 pub struct Swept {
-    /// By point; `None` where it was not run, since somebody ended the sweep, or could not be.
+    /// The result of each point; `None` if it was not run because the sweep was ended, or if it failed.
     pub rows: Vec<Option<Row>>,
-    /// Points that could not be run, and why.
+    /// Points that could not be run, and the reasons.
     pub failed: Vec<(usize, String)>,
     /// Points that were in the store already.
     pub known: usize,
-    /// What it took to run the others; `None` where that is not known.
+    /// The effort of running the others; `None` if unknown.
     pub effort: Option<Effort>,
 }
 
@@ -164,16 +163,16 @@ pub struct Swept {
 pub struct Effort {
     /// Points that were run.
     pub points: usize,
-    /// Processor time of their runs, all together.
+    /// The processor time of their runs together.
     pub work: Duration,
-    /// From begin to end.
+    /// The elapsed time.
     pub elapsed: Duration,
-    /// How many ran side by side.
+    /// How many ran in parallel.
     pub threads: usize,
 }
 
 impl std::fmt::Display for Effort {
-    /// `200 runs: 61.2 s of processor time in 31.0 s on 2 threads`.
+    /// Formats as `200 runs: 61.2 s of processor time in 31.0 s on 2 threads`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { points, work, elapsed, threads } = self;
         let (work, elapsed) = (work.as_secs_f64(), elapsed.as_secs_f64());
@@ -181,14 +180,14 @@ impl std::fmt::Display for Effort {
     }
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// The points that are to be run, in the order in which they are: those of one pool after one another, so that few pools are there at a
-/// time; long ones first, so that in the end no processor waits long for another.
+/// Returns the points to run, in the order of running. Points of one pool are adjacent, so that few pools exist at a time. Long ones come first, so
+/// that no processor waits long at the end.
 fn ordered(points: &[Point], mut todo: Vec<usize>) -> Vec<usize> {
     let mut pools: Vec<(Option<Filled>, u64)> = Vec::new();
     for &index in &todo {
@@ -198,7 +197,7 @@ fn ordered(points: &[Point], mut todo: Vec<usize>) -> Vec<usize> {
             None => pools.push((filled, length)),
         }
     }
-    // Equals keep their order.
+    // A stable sort, so that equal pools keep their order.
     pools.sort_by_key(|&(_, longest)| std::cmp::Reverse(longest));
     todo.sort_by_key(|&index| {
         let filled = points[index].filled();
@@ -207,11 +206,11 @@ fn ordered(points: &[Point], mut todo: Vec<usize>) -> Vec<usize> {
     todo
 }
 
-/// Runs what the store does not have yet, side by side, as many as there are processors; each goes into the store when it is done. When
-/// `stop` becomes true the sweep ends with what is known. In the end the store has the points in their order.
+/// Runs the points that the store does not have yet, in parallel on all processors, and adds each result to the store immediately. When `stop`
+/// becomes true, the sweep ends with the results so far. At the end the store has the points in order.
 ///
 /// # Errors
-/// The store cannot be written.
+/// Returns an error if the store cannot be written.
 pub fn run(
     points: &[Point],
     store: &Mutex<Store>,
@@ -246,7 +245,7 @@ pub fn run(
             }
             progress.inc(1);
             match outcome {
-                // It ended before its transactions were done.
+                // The run was stopped before its transactions were complete.
                 _ if stop.load(Relaxed) => {}
                 Ok(row) => {
                     if let Err(error) = lock().add(point, &row) {
@@ -271,15 +270,15 @@ pub fn run(
     Ok(Swept { rows, failed, known, effort: Some(effort) })
 }
 
-/// Runs one point by itself; its filled pool stays on the shelf for the next ones. What it finds means nothing if `stop` became true.
+/// Runs one point alone; its filled pool stays on the shelf for the next ones. The result is meaningless if `stop` became true.
 ///
 /// # Errors
-/// It cannot be run, and why.
+/// Returns the reason if it cannot be run.
 pub fn run_one(point: &Point, shelf: &Shelf, stop: &'static AtomicBool) -> Result<Row, String> {
     simulate(point, |filled| shelf.take(filled), stop)
 }
 
-/// Runs one point, on the filled pool that `pool` gives.
+/// Runs one point, on the filled pool that `pool` returns.
 fn simulate(
     point: &Point,
     pool: impl Fn(&Filled) -> Shared,
@@ -348,14 +347,14 @@ mod tests {
         run(points, &store, &NEVER, &ProgressBar::hidden()).unwrap()
     }
 
-    /// A point of a sweep is what a run by itself finds, and what is known is not run again.
+    /// A point of a sweep has the same result as a single run, and known points are not run again.
     #[test]
     fn a_sweep_is_its_runs_and_goes_on_where_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("points.jsonl");
         let all = points(&[100, 200, 400]);
         assert_eq!(sweep(&all[..2], &path).known, 0);
-        // Whoever was ended in the middle of a line.
+        // Leave an incomplete line, as an interrupted sweep may.
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], b"{\"half"].concat()).unwrap();
         let swept = sweep(&all, &path);
@@ -377,7 +376,7 @@ mod tests {
         );
         let swept = sweep(&all, &path);
         assert_eq!((swept.known, swept.effort.unwrap().points), (3, 0));
-        // Another program may find something else.
+        // Results of another program are not used.
         let store = Mutex::new(Store::open(&path, "another program").unwrap());
         assert_eq!(run(&all[..1], &store, &NEVER, &ProgressBar::hidden()).unwrap().known, 0);
         let text = csv(&all, &swept);
@@ -396,14 +395,14 @@ mod tests {
         for (point, (transactions, threads)) in all.iter_mut().zip(sizes) {
             (workload(point).run.transactions, workload(point).run.threads) = (transactions, threads);
         }
-        // Threads decide on the pool.
+        // The number of threads is part of the pool's identity.
         assert_eq!(ordered(&all, (0..5).collect()), [1, 0, 4, 3, 2]);
         assert_eq!(ordered(&all, vec![0, 2, 3, 4]), [3, 2, 0, 4], "the pool with the longest");
         let same = points(&[400, 100, 200]);
         assert_eq!(ordered(&same, (0..3).collect()), [0, 1, 2], "equals keep their order");
     }
 
-    /// Seeds are runs of their own; what they found together is in the table.
+    /// Each seed is a separate run; the table combines their results.
     #[test]
     fn runs_of_several_seeds_have_a_spread() {
         let folder = tempfile::tempdir().unwrap();
@@ -427,16 +426,16 @@ mod tests {
         let first = format!("sps,hardware+single-writer,loc-wal,loc,1,100,3,{median},{low},{high},");
         assert!(text.lines().nth(1).unwrap().starts_with(&first), "{text}");
         assert_eq!(text.lines().count(), 3);
-        // `loc` says nothing of energy.
+        // `loc` has no figures for energy.
         assert!(!text.contains("energy"), "{text}");
-        // One of them is missing still.
+        // Remove one result.
         swept.rows[0] = None;
         let found = combinations(&all, &swept);
         assert_eq!((found[0].points, &found[0].seeds[..]), (3, &[4, 5][..]));
         assert_eq!(found[0].to_json()["seeds"], json!([4, 5]));
     }
 
-    /// A trace is known by its contents: another file of the same name is run anew.
+    /// A trace is identified by its contents: another file of the same name is run again.
     #[test]
     fn traces_are_swept_over_machines() {
         let folder = tempfile::tempdir().unwrap();

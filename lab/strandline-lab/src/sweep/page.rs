@@ -1,4 +1,4 @@
-//! A sweep's plots on one page.
+//! A page with a sweep's plots.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::{Combination, Point, Swept, combinations};
 use crate::panel::{Curve, Form, Panel};
 use crate::report::{self, Run};
 
-/// What is plotted, and its name on the axis.
+/// The plotted quantities, and their names on the axis.
 const PLOTTED: [(&str, &str); 6] = [
     ("tx_per_s", "transactions per second"),
     ("lines_written_per_tx", "lines written to memory per transaction"),
@@ -16,7 +16,7 @@ const PLOTTED: [(&str, &str); 6] = [
     ("cycles", "cycles"),
 ];
 
-/// The page: for each workload, and each value of the further keys, a plot of each quantity over the first key.
+/// Returns the page: for each workload, and each combination of values of the further keys, a plot of each quantity over the first key.
 pub fn page(points: &[Point], swept: &Swept, run: &Run<'_>) -> String {
     let all = combinations(points, swept);
     let seeds = all.iter().map(|one| one.points).max().unwrap_or(1);
@@ -45,7 +45,7 @@ pub fn page(points: &[Point], swept: &Swept, run: &Run<'_>) -> String {
     report::page("Strandline: a sweep", &body, html! {})
 }
 
-/// What runs were too short for, each said once.
+/// Returns the quantities for which runs were too short, each once.
 fn notes(swept: &Swept) -> Markup {
     let mut all: Vec<&String> = swept.rows.iter().flatten().flat_map(|row| &row.too_short).collect();
     all.sort_unstable();
@@ -55,7 +55,7 @@ fn notes(swept: &Swept) -> Markup {
     }
 }
 
-/// The combinations of each section, by its title: one workload, and the same values of all keys but the first.
+/// Returns the combinations of each section with its title. A section has one workload, and the same values of all keys but the first.
 fn groups<'a>(all: &'a [Combination<'a>]) -> Vec<(String, Vec<&'a Combination<'a>>)> {
     let mut groups: Vec<(String, Vec<&Combination<'_>>)> = Vec::new();
     for one in all {
@@ -69,7 +69,7 @@ fn groups<'a>(all: &'a [Combination<'a>]) -> Vec<(String, Vec<&'a Combination<'a
     groups
 }
 
-/// The plot of one quantity; `None` where it is 0 throughout, or no run has it. Cycles are plotted of what has no transactions.
+/// Returns the plot of one quantity; `None` if it is always 0, or no run has it. Cycles are plotted only for runs without transactions.
 fn panel(members: &[&Combination<'_>], (name, y_label): (&str, &str)) -> Option<Panel> {
     let has = |name: &str| members.iter().any(|one| one.spread(name).is_some());
     if name == "cycles" && has("tx_per_s") {

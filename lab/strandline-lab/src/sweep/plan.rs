@@ -1,4 +1,4 @@
-//! What a sweep is to run, as a file beside what it has found; its parts on several machines, and how they are put together.
+//! The plan of a sweep, a file beside its results; and how the parts of several machines are merged.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,23 +11,23 @@ use super::work::{Work, lacks};
 use super::{Point, Row, Store, Swept};
 use crate::ledger::{common_plan, failed};
 
-/// The form of the file.
+/// The version of the file's format.
 const SCHEMA: u32 = 1;
 /// Its name.
 const FILE: &str = "sweep.json";
-/// The name of the file with what was found.
+/// The name of the file of results.
 const POINTS: &str = "points.jsonl";
 
 impl Point {
-    /// All that [`Point::from_json`] needs. Sizes that `simulate` cannot set are not in it.
+    /// Returns everything that [`Point::from_json`] needs. Sizes that `simulate` cannot set are left out.
     pub fn to_json(&self) -> Value {
         json!({ "keys": self.keys, "run": self.identity(), "machine": self.machine })
     }
 
-    /// The point of [`Point::to_json`].
+    /// Reads the result of [`Point::to_json`].
     ///
     /// # Errors
-    /// It is none, or it names what the registry does not have.
+    /// Returns an error if the value is not a point, or names something that the registry does not have.
     pub fn from_json(value: &Value, registry: &Registry) -> Result<Self, String> {
         let run = &value["run"];
         let hardware = run["hardware"].as_str().ok_or_else(|| lacks("hardware"))?;
@@ -40,13 +40,13 @@ impl Point {
         })
     }
 
-    /// What its run found as a line of `points.jsonl`, written by the build `program`.
+    /// Returns the result of its run as a line of `points.jsonl`, written by the build `program`.
     pub fn line(&self, program: &str, row: &Row) -> String {
         line(program, self, row).to_string()
     }
 }
 
-/// What a sweep is to run, shards and all.
+/// The complete work of a sweep, including its shards.
 pub struct Plan {
     /// The build of the program that runs it.
     pub program: String,
@@ -60,35 +60,36 @@ impl Plan {
         json!({ "schema": SCHEMA, "program": self.program, "points": points })
     }
 
-    /// Writes it into a sweep's folder.
+    /// Writes the plan into a sweep's folder.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         std::fs::write(folder.join(FILE), format!("{}\n", self.to_json()))
     }
 
-    /// Opens the file with what this sweep has found in its folder.
+    /// Opens the file of this sweep's results in its folder.
     ///
     /// # Errors
-    /// As [`Store::open`].
+    /// As for [`Store::open`].
     pub fn store(&self, folder: &Path) -> io::Result<Store> {
         Store::open(&folder.join(POINTS), &self.program)
     }
 }
 
-/// Shards that were put together.
+/// Merged shards.
 pub struct Merged {
     /// The sweep.
     pub plan: Plan,
-    /// What is known of it.
+    /// The known results.
     pub swept: Swept,
 }
 
-/// Puts together what shards of one sweep have found, into the folder `out`: all is as if one had run it, to the byte, once no point is missing.
+/// Merges the results of a sweep's shards into the folder `out`. Once no point is missing, the files are byte for byte those of a single run.
 ///
 /// # Errors
-/// A folder has no sweep, or another one; the sweep names what the registry does not have; a file cannot be read or written.
+/// Returns an error if a folder has no sweep or another one, if the sweep names something that the registry does not have, or if a file cannot be
+/// read or written.
 pub fn merge(out: &Path, folders: &[PathBuf], registry: &Registry) -> Result<Merged, String> {
     let plan = common_plan(folders, FILE, SCHEMA)?;
     let program = plan["program"].as_str().unwrap_or_default().to_owned();
@@ -140,7 +141,7 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// What another process is told of a point is the point, with every machine that there is.
+    /// A point survives the conversion to text and back, with every machine.
     #[test]
     fn a_point_is_made_again_from_its_text() {
         let registry = Registry::default();
@@ -157,7 +158,7 @@ mod tests {
         assert!(refused.contains("another version"), "{refused}");
     }
 
-    /// Shards that were put together are what one process finds, to the byte; what is missing is missing.
+    /// Merged shards have the same bytes as a single run; missing points are reported as missing.
     #[test]
     fn shards_make_the_sweep() {
         let folder = tempfile::tempdir().unwrap();

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use strandline_sim::run::{PoolSizes, Prepared};
 use strandline_workloads::Sizes;
 
-/// What a filled pool depends on: workload, sizes, threads, and whether each thread has a structure of its own.
+/// What determines a filled pool: workload, sizes, threads, and whether each thread has a structure of its own.
 pub(super) type Filled = (&'static str, Sizes, PoolSizes, usize, bool);
 
 pub(super) type Shared = Arc<OnceLock<Result<Prepared, String>>>;
 
-/// Filled pools, each as long as points need it.
+/// Filled pools, each kept while points still need it.
 pub(super) struct Pools(Mutex<Vec<(Filled, usize, Shared)>>);
 
 impl Pools {
@@ -26,7 +26,7 @@ impl Pools {
         Self(Mutex::new(all))
     }
 
-    /// The pool of a point; the shelf lets go of it with the last one.
+    /// Returns the pool of a point, which the shelf drops after the last point that needs it.
     pub fn take(&self, filled: &Filled) -> Shared {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(at) = all.iter().position(|(other, ..)| other == filled) else { return Shared::default() };
@@ -35,20 +35,20 @@ impl Pools {
     }
 }
 
-/// Pools of points that come one by one: as many stay as can be in use at a time without the others being far.
+/// The pools of points that run one by one: the most recently used ones are kept.
 pub struct Shelf(Mutex<VecDeque<(Filled, Shared)>>);
 
-/// Pools on a shelf. Whoever runs many points orders them by pool.
+/// How many pools a shelf keeps. Callers with many points should order them by pool.
 const KEPT: usize = 2;
 
 impl Shelf {
-    /// An empty one.
+    /// Creates an empty shelf.
     #[must_use]
     pub const fn new() -> Self {
         Self(Mutex::new(VecDeque::new()))
     }
 
-    /// The pool of a point, which goes to the front.
+    /// Returns the pool of a point, and moves it to the front.
     pub(super) fn take(&self, filled: &Filled) -> Shared {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = all.iter().position(|(other, _)| other == filled);

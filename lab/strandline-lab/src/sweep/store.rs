@@ -1,4 +1,4 @@
-//! What a sweep has found so far, as a [`Ledger`].
+//! The results of a sweep so far, kept in a [`Ledger`].
 
 use std::io;
 use std::path::Path;
@@ -8,41 +8,42 @@ use serde_json::{Value, json};
 use super::{Point, Row, Work};
 use crate::ledger::{self, Ledger};
 
-/// The form of its lines.
+/// The version of its lines' format.
 const SCHEMA: u32 = 1;
 
-/// The file, and what is in it.
+/// The file, and its contents.
 pub struct Store {
     ledger: Ledger,
     program: String,
 }
 
 impl Store {
-    /// Opens or makes it. `program` tells builds of the program apart: what another one has found is left alone, and not used.
+    /// Opens or creates the file. `program` identifies the build of the program; results of other builds are kept but not used.
     ///
     /// # Errors
-    /// The file cannot be read or made, or another sweep has it.
+    /// Returns an error if the file cannot be read or created, or if another sweep has it open.
     pub fn open(path: &Path, program: &str) -> io::Result<Self> {
         Ok(Self { ledger: Ledger::open(path)?, program: program.to_owned() })
     }
 
-    /// What a point's run found, if it is known.
+    /// Returns the result of a point's run, if known.
     pub fn find(&self, point: &Point) -> Option<Row> {
         row_among(self.ledger.lines(), &self.program, point)
     }
 
-    /// Adds what a point's run found.
+    /// Adds the result of a point's run.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn add(&mut self, point: &Point, row: &Row) -> io::Result<()> {
         self.ledger.add(line(&self.program, point, row))
     }
 
-    /// Adds what somebody else has found, by [`Point::line`]; false if it is of another point, or of another build of the program.
+    /// Adds a result from elsewhere, in the form of [`Point::line`]. Returns false if it belongs to another point, or to another build of the
+    /// program.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn add_line(&mut self, point: &Point, line: &str) -> io::Result<bool> {
         let Ok(line) = serde_json::from_str::<Value>(line) else { return Ok(false) };
         let machine = serde_json::to_value(&point.machine)?;
@@ -53,10 +54,10 @@ impl Store {
         Ok(true)
     }
 
-    /// Puts the lines of these points into their order, each once, and all others behind ([`Ledger::arrange`]).
+    /// Puts the lines of these points in order, each once, followed by all others ([`Ledger::arrange`]).
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn arrange(&mut self, points: &[Point]) -> io::Result<()> {
         let identities =
             points.iter().map(|point| Ok((point.identity(), serde_json::to_value(&point.machine)?)));
@@ -68,28 +69,28 @@ impl Store {
     }
 }
 
-/// What a file has, of which somebody may be writing still.
+/// The contents of a file that another process may still be writing.
 pub(super) struct Known {
     lines: Vec<Value>,
     program: String,
 }
 
 impl Known {
-    /// Reads it; an empty one if there is no such file.
+    /// Reads the file; a missing file counts as empty.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// Returns an error if it cannot be read.
     pub fn read(path: &Path, program: &str) -> Result<Self, String> {
         Ok(Self { lines: ledger::read(path)?, program: program.to_owned() })
     }
 
-    /// What a point's run found, if it is known.
+    /// Returns the result of a point's run, if known.
     pub fn find(&self, point: &Point) -> Option<Row> {
         row_among(&self.lines, &self.program, point)
     }
 }
 
-/// A line of the file.
+/// Returns a line of the file.
 pub(super) fn line(program: &str, point: &Point, row: &Row) -> Value {
     let mut line = json!({
         "schema": SCHEMA,
@@ -98,14 +99,14 @@ pub(super) fn line(program: &str, point: &Point, row: &Row) -> Value {
         "result": row.result,
         "too_short": row.too_short,
     });
-    // Of a trace that names its instructions the result has a machine that charges none itself.
+    // If a trace names its instructions, the machine in the result charges no instructions itself.
     if let Work::Trace(_) = point.work {
         line["machine"] = json!(point.machine);
     }
     line
 }
 
-/// The machine that a line's point describes.
+/// Returns the machine of a line's point.
 fn machine_of(line: &Value) -> &Value {
     line.get("machine").unwrap_or(&line["result"]["machine"])
 }
@@ -137,7 +138,7 @@ mod tests {
         Row { result: json!({"number": number}), too_short: Vec::new() }
     }
 
-    /// As `row`, of a point.
+    /// Like `row`, for a point.
     fn of(point: &Point, number: u64) -> Row {
         let mut row = row(number);
         row.result["machine"] = serde_json::to_value(&point.machine).unwrap();
@@ -157,7 +158,7 @@ mod tests {
             let mut store = Store::open(&path, "this").unwrap();
             order.iter().for_each(|&at| store.add(&all[at], &of(&all[at], at as u64)).unwrap());
             store.arrange(&all).unwrap();
-            // What comes later is behind.
+            // Later lines follow.
             store.add(&all[0], &of(&all[0], 0)).unwrap();
             store.arrange(&all).unwrap();
             std::fs::read_to_string(&path).unwrap()

@@ -1,10 +1,10 @@
-//! What a sweep has found as a table.
+//! The results of a sweep as a table.
 
 use serde_json::{Value, json};
 
 use super::{Combination, Point, QUANTITIES, Row, Swept, combinations};
 
-/// A run as named cells: what was run, the keys that were swept, the quantities that it has, and what it was too short for.
+/// Returns a run as named cells: what was run, the swept keys, the quantities that it has, and those for which it was too short.
 pub fn cells(keys: &[(String, String)], row: &Row) -> Vec<(String, Value)> {
     let mut cells = names(keys, row);
     let quantities =
@@ -14,7 +14,7 @@ pub fn cells(keys: &[(String, String)], row: &Row) -> Vec<(String, Value)> {
     cells
 }
 
-/// What was run, and the keys that were swept.
+/// Returns what was run, and the swept keys.
 fn names(keys: &[(String, String)], row: &Row) -> Vec<(String, Value)> {
     let of = |name: &str| row.result[name].clone();
     let is_trace = row.result.get("trace").is_some();
@@ -34,8 +34,8 @@ fn names(keys: &[(String, String)], row: &Row) -> Vec<(String, Value)> {
     cells
 }
 
-/// The table as comma-separated values: a line of names, then a line for each combination that was run. Where several seeds were run there
-/// are their number, and after each quantity, the median, the lowest and the highest.
+/// Returns the table as comma-separated values: a line of names, then a line for each combination that has run. With several seeds it also has the
+/// number of seeds, and for each quantity the median, the lowest and the highest.
 pub fn csv(points: &[Point], swept: &Swept) -> String {
     let all = combinations(points, swept);
     let found: Vec<&Combination<'_>> = all.iter().filter(|one| !one.rows.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What a point of a sweep runs: a workload, or a trace.
+//! The work of a sweep's point: a workload, or a trace.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -19,7 +19,7 @@ pub enum Work {
     Trace(TraceFile),
 }
 
-/// A workload, how large it is, and how much of it is run.
+/// A workload, its size, and how much of it to run.
 #[derive(Clone, Debug)]
 pub struct WorkloadRun {
     /// The workload.
@@ -28,24 +28,24 @@ pub struct WorkloadRun {
     pub sizes: Sizes,
     /// How large its pool is.
     pub pool: PoolSizes,
-    /// The software scheme, how much is run, and the seed.
+    /// The software scheme, how much to run, and the seed.
     pub run: Run,
 }
 
-/// A trace, known by its contents.
+/// A trace, identified by its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// A digest of its bytes, so that what an earlier trace of this name gave is not taken for what this one gives.
+    /// A digest of its bytes, so that results of an earlier trace of the same name are not used for this one.
     digest: String,
 }
 
 impl TraceFile {
-    /// The trace in `path`.
+    /// Opens the trace in `path`.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (mut file, mut hasher) = (File::open(path)?, DefaultHasher::new());
         let mut bytes = vec![0; 1 << 16];
@@ -60,7 +60,7 @@ impl TraceFile {
 }
 
 impl Work {
-    /// The name of the workload, or the trace's path.
+    /// Returns the name of the workload, or the trace's path.
     pub fn name(&self) -> String {
         match self {
             Self::Workload(workload) => workload.kind.name.to_owned(),
@@ -68,7 +68,7 @@ impl Work {
         }
     }
 
-    /// All that decides what it does.
+    /// Returns everything that determines its result.
     pub(super) fn to_json(&self) -> Value {
         match self {
             Self::Workload(WorkloadRun { kind, sizes, pool, run }) => json!({
@@ -87,10 +87,10 @@ impl Work {
         }
     }
 
-    /// The work of [`Work::to_json`]. Sizes that `simulate` cannot set have their defaults.
+    /// Reads the result of [`Work::to_json`]. Sizes that `simulate` cannot set have their defaults.
     ///
     /// # Errors
-    /// It is none, or it names what the registry does not have.
+    /// Returns an error if the value is not work, or names something that the registry does not have.
     pub(super) fn from_json(run: &Value, registry: &Registry) -> Result<Self, String> {
         let number = |name: &str| run[name].as_u64().ok_or_else(|| lacks(name));
         let text = |name: &str| run[name].as_str().ok_or_else(|| lacks(name));
@@ -119,7 +119,7 @@ impl Work {
     }
 }
 
-/// The error of a point without `name`.
+/// Returns the error for a point without `name`.
 pub(super) fn lacks(name: &str) -> String {
     format!("a point of the sweep has no {name}: it was made by another version of Strandline")
 }

@@ -1,4 +1,4 @@
-//! How claims W1 to W14 are judged.
+//! Judges claims W1 to W14.
 
 use strandline_core::memory::LINE_BYTES;
 
@@ -23,13 +23,13 @@ fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
     Order { order: text.into(), holds }
 }
 
-/// Tr and Tw of the machine that was measured on.
+/// Returns Tr and Tw of the machine used for the measurement.
 fn times(session: &Session) -> Result<(f64, f64), Error> {
     let machine = machine(session, &[])?;
     Ok((machine.cycles(machine.nvm.read_ns) as f64, machine.cycles(machine.nvm.write_ns) as f64))
 }
 
-/// A formula's verdict: every comparison equal.
+/// Judges a formula, which holds if every comparison is equal.
 fn equalities(compared: Vec<(String, Vec<bool>)>, method: &str) -> Finding {
     let all: Vec<bool> = compared.iter().flat_map(|(_, equal)| equal.iter().copied()).collect();
     let verdict = match all.len() {
@@ -83,7 +83,7 @@ pub fn w2(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
                The formulas leave it out."))
 }
 
-/// Judged by W1's formulas: how near the three come at the largest delay follows from them.
+/// Judges W3 by W1's formulas, which determine how close the three systems come at the largest delay.
 pub fn w3(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let (read, write) = times(session)?;
     let time = |system| points(all, FIGURE, "cold", system, synthetic::TIME);
@@ -97,11 +97,11 @@ pub fn w3(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, E
         let steadily = of.windows(2).all(|pair| pair[1] <= pair[0] + 1e-9);
         of.first().zip(of.last()).map(|(&first, &last)| steadily && above(first, last))
     };
-    // W1: Tr + Tc without transactions, and what the two systems take.
+    // W1: Tr + Tc without transactions, and the times of the two systems.
     let delay = plain.last().map(|&(delay, _)| delay);
     let formula = |store: f64| delay.map(|delay| (store + delay.max(write)) / (read + delay));
     let (undo_formula, wrap_formula) = (formula(read + write), formula(read));
-    // The systems end a transaction with one more durable write, of which the formulas know nothing.
+    // The systems end a transaction with one more durable write, which the formulas ignore.
     let as_near = |of: &[f64], formula: Option<f64>| {
         last(of).zip(formula).map(|(ratio, formula)| (ratio / formula - 1.0).abs() <= MARGIN)
     };
@@ -132,7 +132,7 @@ pub fn w3(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, E
     )))
 }
 
-/// Whether a series rises, each point at least the one before within a thousandth, and the last above the first.
+/// Returns whether a series rises: no point is below the one before by more than a thousandth, and the last is above the first.
 fn rises(points: &[(f64, f64)]) -> Option<bool> {
     let (first, last) = (points.first()?.1, points.last()?.1);
     let steadily = points.windows(2).all(|pair| pair[1].1 >= 0.999 * pair[0].1);
@@ -146,7 +146,7 @@ pub fn w4(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
         (size, points(all, FIGURE, &setting, "wrap", synthetic::SPEEDUP))
     });
     for (size, points) in &by_size {
-        // A transaction that fits the smallest cache cannot gain.
+        // A transaction that fits the smallest cache cannot gain from a larger one.
         if *size > synthetic::CACHES[0] {
             orders.push(order(format!("{size} stores: rises with the cache"), rises(points)));
         }
@@ -196,7 +196,7 @@ fn at_five(all: &Measurements, structure: &str, quantity: &str) -> Option<f64> {
 pub fn w6(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let at = |structure: &str| {
         let points = points(all, BY_SIZE, structure, "wrap", structures::STORES);
-        // Five, or the size measured next to it.
+        // Five operations, or the nearest measured size.
         points.into_iter().min_by(|a, b| (a.0 - 5.0).abs().total_cmp(&(b.0 - 5.0).abs())).map(|point| point.1)
     };
     let btree = at(B_TREE);
@@ -235,7 +235,7 @@ pub fn w7(_: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> 
     Ok(Finding::trend(numbers, orders, STRUCTURED))
 }
 
-/// The largest value of a quantity for each structure, and at which cache.
+/// Returns the largest value of a quantity for each structure, and the cache size with it.
 fn largest(all: &Measurements, structure: &str, quantity: &str) -> Option<(f64, f64)> {
     points(all, BY_CACHE, structure, "wrap", quantity).into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
 }
@@ -343,7 +343,7 @@ pub fn w14(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findi
         Some(elements as f64),
         Some(machine.cores.cycles_per_instruction),
     ];
-    // Something was measured with it.
+    // Skip systems without measurements.
     let any = number(all, FIGURE, "cold", "wrap", synthetic::TIME, "0").is_some();
     let blocks = machine.caches[0].bytes / LINE_BYTES;
     Ok(if any {

@@ -16,11 +16,11 @@ use crate::session::{Effort, Session};
 
 pub const BY_SIZE: &str = "fig8";
 pub const BY_CACHE: &str = "fig11";
-/// What stands for the paper's structures: name, and the paper's. Its sets are the C++ library's own, traced; its trees, of which
-/// it says nothing but their names, those of the textbook.
+/// The programs that stand for the paper's structures: name, and the paper's name. Its sets are traces of the C++ library's own; its trees, of which
+/// the paper gives only the names, are those of the textbook.
 pub const STRUCTURES: [(&str, &str); 4] =
     [(STD_SET, "Set"), (STD_MULTISET, "MultiSet"), (B_TREE, "B Tree"), ("bplustree-sorted-11", "B+ Tree")];
-/// The B Tree.
+/// The paper's B Tree.
 pub const B_TREE: &str = "btree-sorted";
 const STD_SET: &str = "std-set";
 const STD_MULTISET: &str = "std-multiset";
@@ -46,13 +46,13 @@ pub const VICTIMS: &str = "largest victim cache";
 /// Cache misses per transaction.
 pub const MISSES: &str = "misses/tx";
 pub const CACHES: [u64; 7] = [128, 256, 512, 1024, 2048, 4096, 8192];
-/// Operations in a transaction where the cache is varied.
+/// How many operations a transaction has if the cache is varied.
 const OPERATIONS: u64 = 5;
-/// Instructions of a cycle beside each access, for "less time between persistent stores" (W11). Elsewhere it is what was counted of
-/// the program, or traced: the paper has "numerous".
+/// Instructions per access, not counting the access itself, which W11 varies ("less time between persistent stores"). Otherwise the number is the one
+/// counted in the program or trace; the paper only says "numerous".
 const DELAYS: [u64; 6] = [1, 10, 100, 200, 500, 1000];
 
-/// Software and hardware of each of [`SYSTEMS`].
+/// The software and hardware of each of [`SYSTEMS`].
 const SCHEMES: [(&str, &str); 3] = [("volatile", "none"), ("plain", "undo-log"), ("plain", "wrap-evaluated")];
 
 fn sizes(session: &Session) -> Vec<u64> {
@@ -72,7 +72,7 @@ fn transactions(session: &Session, operations: u64) -> u64 {
     (operations_in_all / operations).max(2)
 }
 
-/// Transactions before anything counts: the paper's traces begin with what initialisation has left in the cache.
+/// How many transactions run before any count: the paper's traces begin with the cache as initialisation left it.
 const WARM_UP: u64 = 2;
 
 pub fn steps_by_size(session: &Session) -> u64 {
@@ -85,7 +85,7 @@ pub fn steps_by_cache(session: &Session) -> u64 {
 
 /// A program with transactions of one size.
 enum Program {
-    /// A workload that is filled.
+    /// A filled workload.
     Prepared(Box<Prepared>),
     /// A trace.
     Traced(Operations),
@@ -97,7 +97,7 @@ struct Point<'a> {
     setting: &'a str,
     operations: u64,
     blocks: u64,
-    /// Instructions between accesses, if not the machine's.
+    /// Instructions between accesses, if they differ from the machine's.
     delay: Option<u64>,
     x: u64,
 }
@@ -193,7 +193,7 @@ pub fn run_by_size(session: &Session, into: &mut Measurements) -> Result<(), Err
     Ok(())
 }
 
-/// The setting of a structure where the delay is varied.
+/// Returns the setting of a structure if the delay is varied.
 pub fn delayed(structure: &str) -> String {
     format!("{structure}, delay")
 }
@@ -222,7 +222,7 @@ pub fn run_by_cache(session: &Session, into: &mut Measurements) -> Result<(), Er
     Ok(())
 }
 
-/// The points of a series, in order.
+/// Returns the points of a series, in order.
 pub fn points(
     all: &Measurements,
     figure: &str,
@@ -335,7 +335,7 @@ pub fn draw_by_cache(all: &Measurements) -> Vec<Panel> {
 mod tests {
     use super::*;
 
-    /// As in the paper; and a B-tree that shifts stores more than the library's, which edits in place.
+    /// The structures are as in the paper; in addition, a B-tree that shifts makes more stores than the library's, which edits in place.
     #[test]
     fn sets_are_traces_and_trees_shift() {
         let session = Session::for_tests(Effort::Quick);

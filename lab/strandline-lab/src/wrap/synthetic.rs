@@ -16,12 +16,11 @@ use crate::panel::{Curve, Form, Panel};
 use crate::session::{Effort, Session};
 
 pub const FIGURE: &str = "fig6";
-/// Stores of the paper's trace (W14).
+/// How many stores the paper's trace has (W14).
 pub const STORES: u64 = 10;
-/// Cycles from opening to closing.
+/// Cycles from the opening of a transaction to its closing.
 pub const TIME: &str = "cycles";
-/// Cycles from one store to the next, in the middle of many, on a machine whose hits take no time: the formulas have
-/// no term for them.
+/// Cycles from one store to the next, in the middle of many, on a machine whose hits take no time, because the formulas have no term for hits.
 pub const PER_STORE: &str = "cycles/store";
 /// Time under the undo log over time under WrAP.
 pub const SPEEDUP: &str = "speedup";
@@ -31,7 +30,7 @@ pub const SIZES: [u64; 3] = [100, 1000, 4000];
 /// The hardware of each of [`SYSTEMS`].
 const HARDWARE: [&str; 3] = ["none", "undo-log", "wrap-buffer-of-one"];
 
-/// CPU delays between stores, in cycles.
+/// Returns the processor's delays between stores, in cycles.
 pub fn delays(session: &Session) -> Vec<u64> {
     let all: &[u64] = match session.effort {
         Effort::Full => &[
@@ -55,7 +54,7 @@ struct Trace {
     hot: bool,
 }
 
-/// The time after opening, after each store, and after closing.
+/// Returns the time after opening, after each store, and after closing.
 fn clocks(description: &Description, hardware: &str, trace: &Trace) -> Result<Vec<Cycle>, Error> {
     let entry = find(hardware).ok_or_else(|| Error::Usage(format!("no hardware scheme {hardware}")))?;
     let words = (trace.stores * LINE_BYTES / 8) as usize;
@@ -93,7 +92,7 @@ fn total(clocks: &[Cycle]) -> f64 {
     (clocks[clocks.len() - 1] - clocks[0]) as f64
 }
 
-/// A store is one instruction; the trace says what lies between.
+/// A store counts as one instruction; the trace specifies the instructions between stores.
 const NOTHING_BETWEEN: &str = "cores.instructions_per_access=1";
 
 pub fn run(session: &Session, into: &mut Measurements) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! The systems and the machine of the paper, and its figures' numbers by name.
+//! The systems and the machine of the paper, and access to its figures' numbers.
 
 use strandline_sim::Description;
 
@@ -13,12 +13,12 @@ pub const MACHINE: &str = "wrap";
 pub const SYSTEMS: [(&str, &str); 3] =
     [("non-transactional", "non-transactional"), ("undo-log", "undo log"), ("wrap", "WrAP")];
 
-/// The paper's machine with some values replaced.
+/// Returns the paper's machine with some values replaced.
 pub fn machine(session: &Session, overrides: &[String]) -> Result<Description, Error> {
     session.load(MACHINE, overrides)
 }
 
-/// A number of a figure.
+/// Returns a number of a figure.
 pub fn number(
     all: &Measurements,
     figure: &str,

@@ -1,4 +1,4 @@
-//! Small histories exhaustively: every crash point, every choice of surviving sectors, crashes in recovery too.
+//! Explores small histories exhaustively: every crash point and every choice of surviving sectors, also during recovery.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,24 +21,24 @@ use super::{Case, Counts, Outcome, Size, Violation, caught};
 /// How far an exhaustive exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Schedules, by their seeds.
+    /// How many schedules to explore, each with its own seed.
     pub schedules: u64,
-    /// Seed of the first one.
+    /// The seed of the first schedule.
     pub seed: u64,
-    /// Transactions of each of two threads.
+    /// How many transactions each of two threads runs.
     pub transactions: u32,
-    /// Power failures of a history: the one in the threads' run, and those in recoveries from it.
+    /// How many power failures a history has: the one while the threads run, and those in recoveries from it.
     pub failures: u32,
-    /// States judged at one crash point, at most.
+    /// How many states are judged at one crash point, at most.
     pub states: u64,
-    /// Stop after this time.
+    /// The time after which exploring stops.
     pub limit: Duration,
 }
 
-/// Chooses like a counter counts: each run makes the same choices up to the last that has a next one.
+/// Enumerates all sequences of choices like a counter: each run repeats the choices up to the last that has a next alternative.
 #[derive(Default)]
 struct Choices {
-    /// What was chosen, and of how many.
+    /// The choices so far, each with the number of alternatives.
     made: Vec<(usize, usize)>,
     at: usize,
 }
@@ -52,7 +52,7 @@ impl Choices {
         self.made[self.at - 1].0
     }
 
-    /// Turns to the next run; `false` if there is none.
+    /// Advances to the next run; returns `false` if there is none.
     fn next(&mut self) -> bool {
         self.at = 0;
         while let Some((chosen, of)) = self.made.pop() {
@@ -75,11 +75,11 @@ struct Exhaustion<'c> {
     stopped: bool,
 }
 
-/// Explores `case` exhaustively: two threads that write the same words and one that takes a checkpoint, under some
-/// schedules; with each, power failures during every operation of the device, every choice of sectors that survive,
-/// and as many more failures in recovery as the bounds say.
+/// Explores `case` exhaustively, under several schedules of two threads that write the same words and one that takes a checkpoint. For each schedule
+/// it tries a power failure during every operation of the device, every choice of sectors that survive, and as many further failures in recovery as
+/// the bounds permit.
 ///
-/// The workload is two words of one line and one of another page in each transaction; that of `case` is not used.
+/// Each transaction writes two words of one line and one of another page; the workload of `case` is ignored.
 pub fn exhaust(case: &Case, bounds: Bounds, session: &Session, mut progress: impl FnMut(&Counts)) -> Outcome {
     let mut exhaustion = Exhaustion {
         case,
@@ -108,7 +108,7 @@ pub fn exhaust(case: &Case, bounds: Bounds, session: &Session, mut progress: imp
 }
 
 impl Exhaustion<'_> {
-    /// One schedule: a power failure during each operation in turn, until there are no more operations.
+    /// Explores one schedule: power fails during each operation in turn, until there are no more operations.
     fn schedule(&mut self, seed: u64, progress: &mut impl FnMut(&Counts)) -> Result<(), String> {
         self.counts.histories += 1;
         for operation in 0.. {
@@ -145,13 +145,13 @@ impl Exhaustion<'_> {
         Ok(())
     }
 
-    /// Whether the time is up.
+    /// Returns whether the time is up.
     fn is_over(&mut self) -> bool {
         self.stopped |= self.session.is_stopped() || self.started.elapsed() > self.bounds.limit;
         self.stopped
     }
 
-    /// The threads run; the power fails during `operation` of the device, or, if there are not so many, at the end.
+    /// Runs the threads. Power fails during `operation` of the device or, if there are fewer operations, at the end.
     fn live(&mut self, pool: &Pool, seed: u64, operation: u64, oracle: &mut Oracle) -> Result<bool, String> {
         let world = pool.open(seed);
         pool.recover(&world).map_err(|error| format!("recovery fails: {error:#}"))?;
@@ -179,8 +179,8 @@ impl Exhaustion<'_> {
         Ok(pool.device.is_off())
     }
 
-    /// The power fails now: every choice of what survives; recovery from each, and with `failures` above 1 power
-    /// failures during every operation of that recovery.
+    /// Explores a power failure now: every choice of what survives, recovery from each and, if `failures` is above 1, power failures during every
+    /// operation of that recovery.
     fn failures(&mut self, pool: &Pool, oracle: &Oracle, failures: u32) -> Result<(), String> {
         let mut choices = Choices::default();
         let first = self.counts.states;
@@ -218,7 +218,7 @@ impl Exhaustion<'_> {
         }
     }
 
-    /// Recovery without failure, and the oracle.
+    /// Runs recovery without failure, and then the oracle.
     fn recover(&mut self, pool: &Pool, oracle: &Oracle) -> Result<(), String> {
         let before = self.journal.length();
         let pool = pool.on((*pool.device).clone());
@@ -231,13 +231,13 @@ impl Exhaustion<'_> {
     }
 }
 
-/// What the threads of a life share: two that run transactions, and one that takes checkpoints.
+/// State that the threads of a life share: two run transactions, and one takes checkpoints.
 struct Life<'a> {
     pool: &'a Pool,
     seed: u64,
-    /// Of each of the two threads.
+    /// How many transactions each of the two threads runs.
     transactions: u32,
-    /// How many of the two have ended.
+    /// How many of the two threads have ended.
     finished: Cell<u32>,
     problem: RefCell<Option<String>>,
 }
@@ -261,14 +261,14 @@ impl Life<'_> {
 
     fn take_checkpoints(&self, memory: &Hosted) {
         let (log, view) = (&self.pool.log, self.pool.view(memory));
-        // The others may wait for room more than once.
+        // The other threads may wait for room more than once.
         let mut is_last = false;
         while !is_last {
             while self.finished.get() < 2 && !log.checkpoint_wanted(&view) {
                 memory.pause();
             }
             is_last = self.finished.get() == 2;
-            // In every other schedule the first checkpoint is that of a ring that becomes larger.
+            // In every other schedule the first checkpoint switches to a larger ring.
             let larger = log.larger_ring(&view, self.seed % 2 == 1);
             let done = match larger.map(|blocks| log.enlarge_ring(&view, blocks)) {
                 Some(Ok(true)) => Ok(()),
@@ -282,7 +282,7 @@ impl Life<'_> {
         }
     }
 
-    /// Keeps an error that is no consequence of the power failure.
+    /// Keeps an error that the power failure did not cause.
     fn fail(&self, what: &str, error: &Error) {
         if !matches!(error, Error::Poisoned { .. }) {
             *self.problem.borrow_mut() = Some(format!("{what} fails: {error:#}"));

@@ -1,14 +1,14 @@
-//! A device that can fail as real ones do: its files in memory.
+//! A device that can fail as real ones do, with its files in memory.
 //!
-//! Each file has a *cache*, which reads show, and a *medium*, which survives a power failure. A sector of 512
-//! bytes that was written and not flushed has versions beside the medium's; at a power failure one of them is what
-//! the medium holds, each sector for itself: writes are lost, kept, reordered, and 4 KB writes torn. A failed flush
-//! does the same: the medium keeps some version of each sector, while the cache still shows the newest one and takes it for
-//! clean, so that no later flush writes it unless the program does. A file's length behaves like a sector: a power failure or a failed flush
-//! before the length is durable keeps it or loses it. A lost length stays lost until a write behind the medium's end.
+//! Each file has a *cache*, which reads return, and a *medium*, which survives a power failure. A sector of 512 bytes that was written and not
+//! flushed has versions besides the medium's. After a power failure the medium holds one of them, independently for each sector: writes may be lost,
+//! kept or reordered, and 4 KB writes torn. A failed flush has the same effect: the medium keeps some version of each sector, while the cache still
+//! has the newest one and marks it clean, so that later flushes do not write it unless the program writes it again. A file's length behaves like a
+//! sector: a power failure or a failed flush before the length is durable keeps the new length or loses it. A lost length stays lost until a write
+//! beyond the medium's end.
 //!
-//! [`FaultyDevice::fail_after`] chooses the operation that fails, [`FaultyDevice::power_cycle`] what survives: at
-//! random, reproducible by its seed, or [`FaultyDevice::power_cycle_choosing`] each sector's version in turn.
+//! [`FaultyDevice::fail_after`] chooses the operation that fails. [`FaultyDevice::power_cycle`] chooses what survives at random, reproducibly by its
+//! seed; [`FaultyDevice::power_cycle_choosing`] lets the caller choose each sector's version.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeMap;
@@ -30,10 +30,10 @@ pub(super) const ENOSPC: i32 = 28;
 pub enum Fault {
     /// With this error number of the system; later operations succeed.
     Error(i32),
-    /// The power fails during it: this and every later operation fails, until [`FaultyDevice::power_cycle`].
+    /// Power fails during the operation: this and every later operation fails, until [`FaultyDevice::power_cycle`].
     PowerOff,
-    /// The process is killed before it: this and every later operation fails and does nothing, until
-    /// [`FaultyDevice::power_cycle`] or [`FaultyDevice::clear_fault`].
+    /// The process is killed before the operation: this and every later operation fails and does nothing, until [`FaultyDevice::power_cycle`] or
+    /// [`FaultyDevice::clear_fault`].
     Kill,
 }
 
@@ -41,9 +41,9 @@ pub enum Fault {
 struct Contents {
     cache: Vec<u8>,
     medium: Vec<u8>,
-    /// What was written to a sector since the medium last was what the cache shows, without repetitions.
+    /// The versions of each sector that were written since the medium last equalled the cache, without repetitions.
     pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
-    /// The file has become longer since the medium was.
+    /// Whether the file has grown beyond the medium.
     is_longer: bool,
 }
 
@@ -60,7 +60,7 @@ impl Contents {
 
     fn put(&mut self, offset: usize, from: &[u8]) {
         self.cache[offset..offset + from.len()].copy_from_slice(from);
-        // Also if that was lost before.
+        // This holds even if the growth was lost before.
         self.is_longer |= offset + from.len() > self.medium.len();
         for sector in Self::sectors(offset, from.len()) {
             let bytes = self.cached(sector);
@@ -78,7 +78,7 @@ impl Contents {
         }
     }
 
-    /// The medium becomes as long as the cache, if it has not been lost that the file is longer.
+    /// Gives the medium the cache's length, unless the growth was lost.
     fn settle_length(&mut self) {
         if std::mem::take(&mut self.is_longer) {
             self.medium.resize(self.cache.len(), 0);
@@ -95,13 +95,13 @@ impl Contents {
         }
     }
 
-    /// Some version of each of these sectors stays on the medium, and none is pending any more.
+    /// Settles each of these sectors on some version, after which none is pending.
     fn lose(&mut self, sectors: std::ops::Range<usize>, random: &Random) {
         if self.is_longer && random.below(2) == 0 {
             self.settle_length();
         }
         self.is_longer = false;
-        // All old, all new, each sector for itself, or each 4 KB for itself.
+        // All sectors stay old, all are new, or each sector or each 4 KB chooses for itself.
         let kind = random.below(6);
         let (mut page, mut kept) = (usize::MAX, false);
         let chosen: Vec<usize> = self.pending.range(sectors).map(|(&sector, _)| sector).collect();
@@ -124,8 +124,8 @@ impl Contents {
 }
 
 impl Contents {
-    /// As [`Contents::lose`] for all sectors, `choose` choosing the number of a version below its argument. Only
-    /// versions that differ are told apart; the last one is what the cache shows.
+    /// Like [`Contents::lose`] for all sectors, but `choose` returns the number of the version, below its argument. Only different versions count;
+    /// the last one is the cache's.
     fn lose_choosing(&mut self, choose: &mut impl FnMut(usize) -> usize) {
         if self.is_longer && choose(2) == 1 {
             self.settle_length();
@@ -161,7 +161,7 @@ impl Random {
     }
 }
 
-/// Files in memory, with faults on demand. A clone goes its own way.
+/// Files in memory, with faults on demand. A clone is independent of the original.
 #[derive(Clone)]
 pub struct FaultyDevice {
     heap: RefCell<Contents>,
@@ -170,20 +170,20 @@ pub struct FaultyDevice {
     random: Random,
     operations: Cell<u64>,
     fault: Cell<Option<(u64, Fault)>>,
-    /// The fault of the next flush of a file that has become longer.
+    /// The fault of the next flush of a file that has grown.
     growth_fault: Cell<Option<Fault>>,
     extensions: Cell<u64>,
     failed_growths: Cell<u64>,
     off: Cell<bool>,
     killed: Cell<bool>,
     direct: bool,
-    /// Offsets and lengths of holes in the heap file, since they were asked for.
+    /// Offsets and lengths of the holes in the heap file since the last call of `take_punched`.
     punched: RefCell<Vec<(u64, u64)>>,
     journal: Journal,
 }
 
 impl FaultyDevice {
-    /// Empty files; `seed` chooses what survives. `direct` is what [`Device::is_direct`] answers.
+    /// Creates empty files; `seed` determines what survives. `direct` is the result of [`Device::is_direct`].
     pub(super) fn new(seed: u64, direct: bool, journal: Journal) -> Self {
         Self {
             heap: RefCell::default(),
@@ -203,7 +203,7 @@ impl FaultyDevice {
         }
     }
 
-    /// A byte of the file changes on the medium, and in the cache.
+    /// Changes a byte of the file on the medium and in the cache.
     pub(super) fn rot(&self, file: DeviceFile, offset: u64) {
         let contents = &mut *self.file(file).borrow_mut();
         let sector = offset as usize / SECTOR;
@@ -213,49 +213,49 @@ impl FaultyDevice {
         contents.settle(sector, &bytes);
     }
 
-    /// Offsets and lengths of the holes that were punched into the heap file since the last call.
+    /// Returns offsets and lengths of the holes that were punched into the heap file since the last call.
     pub(super) fn take_punched(&self) -> Vec<(u64, u64)> {
         self.punched.take()
     }
 
-    /// The operation after the next `operations` fails; reads, writes, flushes and growing count.
+    /// Makes the operation after the next `operations` fail; reads, writes, flushes and growing count.
     pub fn fail_after(&self, operations: u64, fault: Fault) {
         self.fault.set(Some((self.operations.get() + operations, fault)));
     }
 
-    /// The next flush of a file that has become longer fails.
+    /// Makes the next flush of a file that has grown fail.
     pub fn fail_growth(&self, fault: Fault) {
         self.growth_fault.set(Some(fault));
     }
 
-    /// How often the flush of a longer file failed, or the power during it.
+    /// Returns how often the flush of a file that has grown failed, or lost power.
     pub fn failed_growths(&self) -> u64 {
         self.failed_growths.get()
     }
 
-    /// How often files have become longer.
+    /// Returns how often files have grown.
     pub fn extensions(&self) -> u64 {
         self.extensions.get()
     }
 
-    /// No operation fails from now on, if the power is on: another process.
+    /// Stops all failures, if the power is on, as for a new process.
     pub fn clear_fault(&self) {
         self.fault.set(None);
         self.growth_fault.set(None);
         self.killed.set(false);
     }
 
-    /// Whether the power has failed.
+    /// Returns whether the power has failed.
     pub fn is_off(&self) -> bool {
         self.off.get()
     }
 
-    /// How many operations the device has been asked for.
+    /// Returns how many operations the device has received.
     pub fn operations(&self) -> u64 {
         self.operations.get()
     }
 
-    /// The power fails, if it has not yet, and comes back: what was not durable survives or does not.
+    /// Fails the power, if it has not failed yet, and restores it. Writes that were not durable survive or not.
     pub fn power_cycle(&self) {
         for contents in [&self.heap, &self.log, &self.checksums] {
             contents.borrow_mut().lose(0..usize::MAX, &self.random);
@@ -263,8 +263,8 @@ impl FaultyDevice {
         self.power_returns();
     }
 
-    /// As [`FaultyDevice::power_cycle`], but of each sector that has several versions, `choose` chooses one: a
-    /// number below its argument, 0 for what was durable.
+    /// Like [`FaultyDevice::power_cycle`], but for each sector with several versions `choose` returns one of them: a number below its argument, where
+    /// 0 is the durable version.
     pub fn power_cycle_choosing(&self, mut choose: impl FnMut(usize) -> usize) {
         for contents in [&self.heap, &self.log, &self.checksums] {
             contents.borrow_mut().lose_choosing(&mut choose);
@@ -297,7 +297,7 @@ impl FaultyDevice {
         self.clear_fault();
     }
 
-    /// Runs `body` with a device that is on and that no fault is meant for; afterwards it is as before.
+    /// Runs `body` with the power on and without faults; afterwards faults are as before.
     pub fn without_faults<R>(&self, body: impl FnOnce() -> R) -> R {
         let (operations, fault, growth_fault) =
             (self.operations.get(), self.fault.take(), self.growth_fault.take());
@@ -311,7 +311,7 @@ impl FaultyDevice {
         result
     }
 
-    /// Borrows the file's cache, which reads show. While it is borrowed, no operation of the device may write.
+    /// Borrows the file's cache, which reads return. While it is borrowed, no operation of the device may write.
     pub fn contents(&self, file: DeviceFile) -> Ref<'_, [u8]> {
         Ref::map(self.file(file).borrow(), |contents| &contents.cache[..])
     }
@@ -324,7 +324,7 @@ impl FaultyDevice {
         }
     }
 
-    /// Counts an operation; the fault that it meets.
+    /// Counts an operation, and returns its fault.
     fn operation(&self, what: &str, file: DeviceFile, offset: u64, length: usize) -> Option<Fault> {
         let number = self.operations.get();
         self.operations.set(number + 1);
@@ -357,7 +357,7 @@ impl FaultyDevice {
         })
     }
 
-    /// Cuts the power, or ends the process; `true` if this operation has an effect nevertheless.
+    /// Cuts the power or ends the process. Returns whether this operation still has an effect.
     fn fails_now(&self, fault: Fault) -> bool {
         match fault {
             Fault::Error(_) => true,
@@ -389,7 +389,7 @@ impl Device for FaultyDevice {
         Ok(())
     }
 
-    /// As zeros that are written: until a flush, each sector is a hole or what it was. One that fails has no effect.
+    /// Works like a write of zeros: until a flush, each sector is a hole or has its old contents. A punch that fails has no effect.
     fn punch(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
         let at = self.place(file, offset, bytes as usize)?;
         let fault = self.operation("punch", file, offset, bytes as usize);
@@ -413,11 +413,11 @@ impl Device for FaultyDevice {
         match fault {
             None => contents.put(at, from),
             Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
-                // Some of it was written: from nothing to everything.
+                // Some sectors were written, perhaps none or all.
                 let sectors = self.random.below((from.len() / SECTOR + 1) as u64) as usize;
                 contents.put(at, &from[..sectors * SECTOR]);
             }
-            // What of it survives is chosen when the power returns.
+            // How much of it survives is decided when the power returns.
             Some(fault) if self.fails_now(fault) => contents.put(at, from),
             Some(_) => {}
         }
@@ -435,7 +435,7 @@ impl Device for FaultyDevice {
                 contents.make_durable(sectors);
             }
             Some(fault @ Fault::Error(_)) if self.fails_now(fault) => {
-                // Not even begun, or written and then lost in part.
+                // The flush has not begun, or has completed and then lost a part.
                 if self.random.below(4) != 0 {
                     contents.put(at, from);
                     contents.lose(sectors, &self.random);

@@ -1,5 +1,5 @@
-//! A pool's history: lives, one after another, each ended by a power failure, an error of the device, a kill, or
-//! nothing, and followed by recoveries that fail likewise.
+//! A pool's history: a sequence of lives. Each ends by a power failure, an error of the device, a kill, or normally. Recoveries follow, which may
+//! fail in the same ways.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,8 +24,8 @@ use super::world::{DeviceWorld, Pool, THREADS};
 use super::{Case, Counts, Size};
 use crate::explore::Workload;
 
-/// The structures that pools are drawn from. The typed collections have large pools, in which a fault shows late: they are
-/// run where they are asked for.
+/// The structures that pools are drawn from. The typed collections are not among them: their pools are large, so that a fault shows late; they run
+/// only on request.
 const MIXED: [Workload; 7] = [
     Workload::Sps,
     Workload::Hash,
@@ -36,14 +36,14 @@ const MIXED: [Workload; 7] = [
     Workload::Extents,
 ];
 
-/// Switches of threads after which a history is taken to run for ever.
+/// How many switches of threads a history may have before it counts as endless.
 const PATIENCE: u32 = 2_000_000;
 
-/// A pool and what must be true of it.
+/// A pool, and its expected contents.
 pub(super) struct History {
     pool: Pool,
     rng: Rng,
-    /// `None`: the mix.
+    /// The workload; `None` means the mix.
     workload: Option<Workload>,
     size: Size,
     oracle: Oracle,
@@ -52,12 +52,12 @@ pub(super) struct History {
     pub counts: Counts,
 }
 
-/// Small sizes, so that rings fill up and checkpoints are frequent.
+/// Draws small sizes, so that rings fill up and checkpoints are frequent.
 fn draw_parameters(rng: &mut Rng) -> SyncParameters {
     let one_of = |rng: &mut Rng, choices: [u64; 3]| choices[rng.usize(..3)];
     let ring_blocks = one_of(rng, [6, 8, 16]);
     let initial_ring_blocks = match rng.u8(..3) {
-        // Some transactions need more.
+        // The mix needs at least this many for some transactions.
         0 => 3,
         1 => ring_blocks / 2,
         _ => ring_blocks,
@@ -69,7 +69,7 @@ fn draw_parameters(rng: &mut Rng) -> SyncParameters {
         dirty_pages,
         most_dirty_pages: Some(2 * dirty_pages),
         memory_pages: Some(one_of(rng, [0, 2, 100])),
-        // So that it fills up.
+        // A small one fills up.
         staging_blocks: 1,
         cut_damaged_log: false,
         checksums: rng.bool(),
@@ -77,10 +77,10 @@ fn draw_parameters(rng: &mut Rng) -> SyncParameters {
 }
 
 impl History {
-    /// A new pool, with the structure of the workload.
+    /// Creates a pool with the workload's structure.
     ///
     /// # Errors
-    /// It does not fit.
+    /// Returns an error if the structure does not fit.
     pub fn new(case: &Case, seed: u64, size: Size, journal: Journal) -> Result<Self, String> {
         let mut rng = Rng::with_seed(seed);
         let parameters = draw_parameters(&mut rng);
@@ -165,7 +165,7 @@ impl History {
         [Fault::PowerOff, Fault::Kill, Fault::Error(EIO), Fault::Error(ENOSPC)][self.rng.usize(..4)]
     }
 
-    /// Has the device fail at one of the next operations, or when a file grows.
+    /// Makes the device fail at one of the next operations, or when a file grows.
     fn fail_later(&mut self, large: bool) {
         let fault = self.fault();
         let operations = if self.rng.bool() && !large { 60 } else { 8 };
@@ -176,7 +176,7 @@ impl History {
         }
     }
 
-    /// The process ends; with it perhaps the power.
+    /// Ends the process, and perhaps the power.
     fn end_process(&mut self) {
         if self.pool.device.is_off() || self.rng.bool() {
             self.counts.power_failures += 1;
@@ -188,10 +188,10 @@ impl History {
         }
     }
 
-    /// Recovers, however often that takes, and judges.
+    /// Recovers, repeatedly if recovery fails, and judges the result.
     ///
     /// # Errors
-    /// What is wrong with what recovery made of the pool.
+    /// Returns what is wrong with the recovered pool.
     pub fn recover(&mut self) -> Result<Rc<DeviceWorld>, String> {
         let mut attempt = 0;
         self.pool.verify(true)?;
@@ -229,11 +229,11 @@ impl History {
         }
     }
 
-    /// Damages a block of the log or a checkpoint slot on a copy of the device. Recovery must report it, or recover the same state, or lose no
+    /// Damages a block of the log or a checkpoint slot on a copy of the device. Recovery must report the damage, recover the same state, or lose no
     /// more than the last write of the log.
     ///
     /// # Errors
-    /// Recovery lost more than that silently, or its state is no prefix.
+    /// Returns an error if recovery silently lost more than that, or if its state is not a prefix.
     fn rot(&mut self) -> Result<(), String> {
         let copy = || {
             let pool = self.pool.on((*self.pool.device).clone());
@@ -242,14 +242,14 @@ impl History {
         };
         let (intact, rotten) = (copy(), copy());
         let world = intact.open(1);
-        // The caller finds what fails without damage.
+        // The caller reports failures without damage.
         let Ok(report) = intact.recover(&world) else { return Ok(()) };
         let what = |error| format!("the log cannot be read: {error:#}");
         let header =
             read_log_header(&*rotten.device, Path::new("log")).map_err(|e| what(format!("{e:#}")))?;
         let blocks = log_blocks(&*rotten.device, &header).map_err(|error| what(format!("{error:#}")))?;
         let accepted = report.start..report.start + report.blocks;
-        // Where the last write of the log began.
+        // The block at which the last write of the log began.
         let last = blocks.iter().filter(|head| accepted.contains(&head.number));
         let last = last.max_by_key(|head| head.number).map_or(accepted.end, |head| head.durable);
         let number = self.rot_one_of(&rotten, &blocks, header.ring);
@@ -280,7 +280,7 @@ impl History {
         oracle.judge(&rotten_world, found.watermark).map_err(|what| format!("after rot {what}"))
     }
 
-    /// Damages one of `blocks` of the log, or a checkpoint slot; the number of the block.
+    /// Damages one of `blocks` of the log, or a checkpoint slot. Returns the number of the block.
     fn rot_one_of(&mut self, rotten: &Pool, blocks: &[BlockHead], ring: u64) -> Option<u64> {
         let choice = self.rng.usize(..blocks.len() + 2);
         let number = blocks.get(choice).map(|head| head.number);
@@ -308,10 +308,10 @@ impl History {
         same(layout.data, layout.chunks) && used.all(|page| same(page, page.byte(PAGE_BYTES)))
     }
 
-    /// The workload's own check.
+    /// Runs the workload's own check.
     fn check(&self, world: &Rc<DeviceWorld>) -> Result<(), String> {
         match self.workload {
-            // Before the structure is made there is nothing to check.
+            // There is nothing to check before the structure exists.
             Some(workload) if self.oracle.watermark() > 0 => {
                 let memory = Hosted::new(world.clone(), 0);
                 let worker = self.pool.worker(&memory);
@@ -329,7 +329,7 @@ impl History {
         }
     }
 
-    /// Another process that only reads sees the same.
+    /// Checks that another process, which only reads, sees the same.
     fn read_only(&mut self) -> Result<(), String> {
         let reader = self.pool.open(1);
         let recovered = self.pool.recover_read_only(&reader);
@@ -338,17 +338,18 @@ impl History {
         self.oracle.judge(&reader, report.watermark).map_err(|what| format!("a reader: {what}"))
     }
 
-    /// Recovery, then threads that run transactions and one that takes checkpoints, then the end of the process.
+    /// Recovers, and then runs threads with transactions and one that takes checkpoints, until the process ends.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns what is wrong.
     pub fn live(&mut self) -> Result<(), String> {
         let world = self.recover()?;
         self.beside_checkpoints(&world, |memory| self.pool.worker(memory)?.release_held())
             .map_err(|error| format!("held chunks are not released: {error:#}"))?;
         self.counts.lives += 1;
         let faulty = self.rng.u8(..4) != 0;
-        // Groups of several blocks, of which power failures early in lives leave later ones without earlier ones.
+        // Large transactions write groups of several blocks. After a power failure early in a life, later blocks of a group may be there without
+        // earlier ones.
         let large = self.rng.u8(..4) == 0;
         if faulty {
             self.fail_later(large);
@@ -377,7 +378,7 @@ impl History {
         let (compacts, looks) = (self.rng.u8(..3) == 0, self.rng.u8(..3) == 0);
         // The compactor and the snapshot reader may wait for a checkpoint, too.
         let working = threads + usize::from(compacts) + usize::from(looks);
-        // Its number is that of the next thread.
+        // The checkpointing thread has the number after the others.
         bodies.push(Box::new(move |memory: &Hosted| {
             life.take_checkpoints(memory, journal, &mut rng, working);
         }));
@@ -405,28 +406,28 @@ impl History {
     }
 }
 
-/// What the threads of a life share.
+/// State that the threads of a life share.
 struct Life<'a> {
     pool: &'a Pool,
     workload: Option<Workload>,
     next_value: &'a Cell<u64>,
-    /// The device may fail.
+    /// Whether the device may fail.
     faulty: bool,
-    /// Transactions are often longer than a block.
+    /// Whether transactions are often longer than a block.
     large: bool,
-    /// Threads that have ended, besides the one that takes checkpoints.
+    /// How many threads have ended, without the one that takes checkpoints.
     finished: Cell<usize>,
     problem: RefCell<Option<String>>,
-    /// Unique values that transactions read and told.
+    /// Unique values that transactions have read and reported.
     seen: RefCell<Vec<u64>>,
-    /// Checkpoints taken, and those that enlarged the ring.
+    /// How many checkpoints were taken, and how many of them enlarged the ring.
     checkpoints: Cell<(u64, u64)>,
 }
 
 impl Life<'_> {
     fn finish(&self, memory: &Hosted) {
         self.finished.set(self.finished.get() + 1);
-        // The thread that takes checkpoints may sleep.
+        // The checkpointing thread may be asleep.
         self.pool.log.request_checkpoint(memory);
     }
 
@@ -434,7 +435,7 @@ impl Life<'_> {
         *self.problem.borrow_mut() = Some(format!("{what} fails: {error:#}"));
     }
 
-    /// A thread that runs `most` transactions at most.
+    /// Runs at most `most` transactions.
     fn transact(&self, memory: &Hosted, most: u32, rng: &mut Rng) {
         match self.pool.worker(memory) {
             Ok(mut worker) => {
@@ -452,7 +453,7 @@ impl Life<'_> {
                     match done {
                         Ok(()) => {}
                         Err(Error::Poisoned { .. }) if self.faulty => break,
-                        // Heap or ring could not grow, and is as it was.
+                        // The heap or the ring could not grow, and is unchanged.
                         Err(Error::Io { .. } | Error::TransactionTooLarge { .. }) if self.faulty => {}
                         Err(error) => {
                             self.fail("a transaction", &error);
@@ -466,7 +467,7 @@ impl Life<'_> {
         self.finish(memory);
     }
 
-    /// A thread that takes checkpoints until `working` others have ended.
+    /// Takes checkpoints until `working` other threads have ended.
     fn take_checkpoints(&self, memory: &Hosted, journal: &Journal, rng: &mut Rng, working: usize) {
         match checkpoint(self.pool, memory, journal, rng, || self.finished.get() == working) {
             Ok(taken) => self.checkpoints.set(taken),
@@ -475,7 +476,7 @@ impl Life<'_> {
         }
     }
 
-    /// A thread that compacts the pool until `threads` have ended.
+    /// Compacts the pool until `threads` threads have ended.
     fn compact(&self, memory: &Hosted, threads: usize, rng: &mut Rng) {
         match compact(self.pool, memory, rng, || self.finished.get() >= threads) {
             Ok(()) => {}
@@ -485,7 +486,7 @@ impl Life<'_> {
         self.finish(memory);
     }
 
-    /// A thread that reads snapshots until `threads` have ended.
+    /// Reads snapshots until `threads` threads have ended.
     fn look(&self, memory: &Hosted, threads: usize, rng: &mut Rng) {
         while self.finished.get() < threads {
             match self.pool.look_at_snapshot(memory, rng) {
@@ -513,7 +514,7 @@ fn interleave(world: &Rc<DeviceWorld>, bodies: Vec<Thread<'_>>, mut rng: Rng) {
     });
 }
 
-/// Compacts now and then, until `finished`.
+/// Compacts from time to time, until `finished`.
 fn compact(pool: &Pool, memory: &Hosted, rng: &mut Rng, finished: impl Fn() -> bool) -> Result<(), Error> {
     let mut worker = pool.worker(memory)?;
     while !finished() {
@@ -525,8 +526,8 @@ fn compact(pool: &Pool, memory: &Hosted, rng: &mut Rng, finished: impl Fn() -> b
     Ok(())
 }
 
-/// Takes checkpoints and enlarges the ring until `finished`: on request only, as a pool's thread does, or when they are useful and at random. Returns
-/// how often each happened.
+/// Takes checkpoints and enlarges the ring until `finished`: either only on request, as a pool's thread does, or when useful and at random. Returns
+/// how often it did each.
 fn checkpoint(
     pool: &Pool,
     memory: &Hosted,
@@ -547,7 +548,7 @@ fn checkpoint(
             let report = pool.log.checkpoint(&view)?;
             journal.note(|| format!("checkpoint: {report:?}"));
             taken += 1;
-            // Not always at once: others append meanwhile.
+            // Waits sometimes, so that others append meanwhile.
             (0..rng.u8(..3)).for_each(|_| memory.pause());
             if let Some(blocks) = pool.log.larger_ring(&view, rng.u8(..4) == 0)
                 && pool.log.enlarge_ring(&view, blocks)?

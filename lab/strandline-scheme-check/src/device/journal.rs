@@ -1,19 +1,19 @@
-//! What happened, for people to read; kept only where a violation is told.
+//! A readable record of what happened. It is kept only to report a violation.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Lines of text, or nothing.
+/// Lines of text, or nothing if they are not kept.
 #[derive(Clone, Default)]
 pub(super) struct Journal(Option<Rc<RefCell<Vec<String>>>>);
 
 impl Journal {
-    /// One that keeps what it is told.
+    /// Returns a journal that keeps its lines.
     pub fn kept() -> Self {
         Self(Some(Rc::default()))
     }
 
-    /// Notes a line of what is shown where a violation is found.
+    /// Adds a line, if the journal is kept.
     pub fn note(&self, line: impl FnOnce() -> String) {
         if let Some(lines) = &self.0 {
             let line = line();
@@ -21,19 +21,19 @@ impl Journal {
         }
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn length(&self) -> usize {
         self.0.as_ref().map_or(0, |lines| lines.borrow().len())
     }
 
-    /// Takes back all but the first `length` lines.
+    /// Removes all but the first `length` lines.
     pub fn shorten(&self, length: usize) {
         if let Some(lines) = &self.0 {
             lines.borrow_mut().truncate(length);
         }
     }
 
-    /// Takes the lines out.
+    /// Takes all lines.
     pub fn take(&self) -> Vec<String> {
         self.0.as_ref().map(|lines| lines.take()).unwrap_or_default()
     }

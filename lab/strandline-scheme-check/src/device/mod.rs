@@ -1,13 +1,12 @@
 //! The device world: the `Sync` domain on a device that loses power and fails.
 //!
-//! The real protocol (log, checkpoint, recovery) runs on hosted memory over a [`FaultyDevice`], its threads
-//! interleaved as a seed says. A [`sample`]d history is a pool's life after life: the power fails during some
-//! operation of the device, or the operation fails with `EIO` or `ENOSPC`, or the process is killed and leaves its
-//! page cache, or it just ends; and the recovery that follows meets the same. [`exhaust`] takes small histories and
-//! tries a power failure during every operation with every choice of sectors that may survive, and during every
-//! operation of every recovery from those.
+//! The real protocol (log, checkpoint, recovery) runs on hosted memory over a [`FaultyDevice`]; a seed determines how its threads are interleaved. A
+//! [`sample`]d history consists of several lives of a pool. A life ends because power fails during some operation of the device, because the
+//! operation fails with `EIO` or `ENOSPC`, because the process is killed and leaves its page cache, or normally. The recovery that follows meets the
+//! same faults. [`exhaust`] explores small histories: it tries a power failure during every operation with every choice of sectors that may survive,
+//! and during every operation of every recovery from these failures.
 //!
-//! The oracle is in `oracle.rs`: a prefix of the TxID order that holds everything acknowledged.
+//! The oracle in `oracle.rs` requires a prefix of the TxID order that holds everything acknowledged.
 
 mod exhaustive;
 mod faulty_device;
@@ -35,7 +34,7 @@ pub use faulty_device::{Fault, FaultyDevice};
 use history::History;
 use journal::Journal;
 
-/// The schemes that the `Sync` domain carries, by the names of `strandline-lab list`.
+/// The schemes that the `Sync` domain supports, with their names in `strandline-lab list`.
 pub const SCHEMES: [(&str, Concurrency); 2] =
     [("bppm", Concurrency::Stm), ("bppm+single-writer", Concurrency::SingleWriter)];
 
@@ -44,19 +43,19 @@ pub const SCHEMES: [(&str, Concurrency); 2] =
 pub struct Case {
     /// How BPPM's transactions are isolated.
     pub concurrency: Concurrency,
-    /// The structure that transactions work on; `None`: each pool's seed chooses a structure, or a mix of writes,
-    /// transfers, reads and transactions that give up.
+    /// The structure that transactions work on. `None`: each pool's seed chooses a structure, or a mix of writes, transfers, reads and transactions
+    /// that give up.
     pub workload: Option<Workload>,
-    /// The step that is left out, for a mutant.
+    /// The step that a mutant leaves out.
     pub omitted: Option<Step>,
 }
 
 /// How long histories are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Lives of a pool.
+    /// How many lives a pool has.
     pub lives: u32,
-    /// Transactions of a thread in a life, at most.
+    /// How many transactions a thread runs in a life, at most.
     pub transactions: u32,
 }
 
@@ -69,13 +68,13 @@ impl Default for Size {
 /// How much is sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Pools, each of which lives several lives.
+    /// How many pools to sample, each with several lives.
     pub histories: u64,
-    /// Seed of the first one; the next one has the next number.
+    /// The seed of the first pool; each further one uses the next number.
     pub seed: u64,
-    /// How long each lives.
+    /// The size of each history.
     pub size: Size,
-    /// Stop after this time.
+    /// The time after which sampling stops.
     pub limit: Duration,
 }
 
@@ -88,9 +87,9 @@ pub struct Counts {
     pub lives: u64,
     /// Power failures, those during recovery included.
     pub power_failures: u64,
-    /// Processes that ended or were killed and left their page cache.
+    /// Processes that ended or were killed while the power stayed on, so that their page cache survived.
     pub kills: u64,
-    /// Recoveries that failed or were cut short, and were tried again.
+    /// Recoveries that failed or were interrupted, and were tried again.
     pub failed_recoveries: u64,
     /// States that a recovery left and the oracle judged.
     pub states: u64,
@@ -100,11 +99,11 @@ pub struct Counts {
     pub checkpoints: u64,
     /// Rings that became larger.
     pub enlarged: u64,
-    /// Rotten blocks and slots that recovery found.
+    /// Damaged blocks and slots that recovery reported.
     pub damage_found: u64,
     /// Files that became longer.
     pub grown: u64,
-    /// Of these, those whose flush failed, or during whose flush the power failed.
+    /// How many of these had a flush that failed or lost power.
     pub failed_growths: u64,
     /// Crash points with more states than the bound, of which only as many as the bound were judged.
     pub cut_short: u64,
@@ -133,11 +132,11 @@ impl std::ops::AddAssign for Counts {
 pub struct Violation {
     /// What does not hold, in a sentence.
     pub what: String,
-    /// What happened, one event to a line.
+    /// The history, one event per line.
     pub history: Vec<String>,
 }
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What was explored.
@@ -153,21 +152,21 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// States judged in a second.
+    /// Returns how many states were judged per second.
     pub fn states_per_second(&self) -> f64 {
         self.counts.states as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// The result of `run`, its panic an error.
+/// Returns the result of `run`; converts a panic into an error.
 fn caught<T>(run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panic_text(&*panic)))
 }
 
-/// Lives one pool's lives.
+/// Runs all lives of one pool.
 fn live(case: &Case, seed: u64, size: Size, counts: &mut Counts, journal: &Journal) -> Result<(), String> {
     counts.histories += 1;
-    // A mutant may also come to no end, or read what makes no sense.
+    // A mutant may also never end, or read nonsense and panic.
     let mut history = caught(|| History::new(case, seed, size, journal.clone()))?;
     let lived = caught(|| {
         (0..size.lives).try_for_each(|_| history.live())?;
@@ -177,9 +176,9 @@ fn live(case: &Case, seed: u64, size: Size, counts: &mut Counts, journal: &Journ
     lived
 }
 
-/// Samples histories of `case`; `progress` is told after each.
+/// Samples histories of `case`, and calls `progress` after each.
 ///
-/// A violation's history is that of the seed: run again, it is the same.
+/// The seed of a violation's history reproduces it.
 pub fn sample(
     case: &Case,
     sampling: Sampling,

@@ -1,5 +1,5 @@
-//! The oracle: after recovery the data are those of a prefix of the TxID order that holds everything that was
-//! acknowledged, and everything that an acknowledged reader saw.
+//! The oracle: after recovery the data must be those of a prefix of the TxID order. The prefix must hold everything that was acknowledged, and
+//! everything that an acknowledged reader saw.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,18 +10,18 @@ use strandline_core::memory::PersistentAddress;
 use super::transactions::FIRST_VALUE;
 use super::world::{Committed, DeviceWorld};
 
-/// Words that are compared at once.
+/// How many words are compared at a time.
 const PAGE_WORDS: usize = (PAGE_BYTES / 8) as usize;
 
-/// What the data must be.
+/// The expected data.
 #[derive(Clone)]
 pub(super) struct Oracle {
     layout: Layout,
     /// The pool's words as of the last recovery.
     words: Vec<u64>,
-    /// The highest TxID in it.
+    /// The highest TxID in these words.
     watermark: u64,
-    /// The last life's transactions, and what of them must have survived.
+    /// The last life's transactions, and which of them must have survived.
     history: Vec<Committed>,
     acknowledged: u64,
     seen: Vec<u64>,
@@ -36,18 +36,18 @@ impl Oracle {
         Self { layout, words, watermark: 0, history, acknowledged: 0, seen, scratch }
     }
 
-    /// From now on any prefix is right, whatever was acknowledged.
+    /// Accepts any prefix from now on, whatever was acknowledged.
     pub fn forgive(&mut self) {
         self.acknowledged = 0;
         self.seen.clear();
     }
 
-    /// The highest TxID that was recovered.
+    /// Returns the highest recovered TxID.
     pub fn watermark(&self) -> u64 {
         self.watermark
     }
 
-    /// A life has ended in which readers were told the values `seen`; returns how many transactions committed.
+    /// Notes that a life has ended in which readers returned the values `seen`; returns how many transactions committed.
     pub fn lived(&mut self, world: &DeviceWorld, seen: Vec<u64>) -> u64 {
         self.history = world.take_history();
         self.history.sort_unstable();
@@ -57,14 +57,14 @@ impl Oracle {
         self.history.len() as u64
     }
 
-    /// Returns true if the word at `at` is in free memory, so that recovery may leave anything there.
+    /// Returns whether the word at `at` is in free memory, so that recovery may leave anything there.
     fn is_free(&self, at: u64) -> bool {
         !heap::is_used(&self.layout, PersistentAddress::new(at), |word| {
             self.words[(word.offset() / 8) as usize]
         })
     }
 
-    /// Returns the numbers of the words of the heap's data that are not what the oracle has.
+    /// Returns the numbers of the heap's data words that differ from the oracle's.
     fn differing(&self, contents: &[u64]) -> Vec<usize> {
         let word = |at: PersistentAddress| (at.offset() / 8) as usize;
         let (first, end) = (word(self.layout.data), word(self.layout.end()));
@@ -76,10 +76,10 @@ impl Oracle {
             .collect()
     }
 
-    /// Whether the world's data are a prefix that holds all that it must; from then on they are the base.
+    /// Checks that the world's data are a prefix that holds everything it must; they become the base for later checks.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns what is wrong.
     pub fn judge(&mut self, world: &DeviceWorld, watermark: u64) -> Result<(), String> {
         let history = std::mem::take(&mut self.history);
         if watermark < self.acknowledged {
@@ -89,9 +89,9 @@ impl Oracle {
             ));
         }
         if !self.seen.is_empty() {
-            // Other values are written again and again.
+            // Other values are written more than once.
             let unique = |value: &u64| (FIRST_VALUE..1 << 63).contains(value);
-            // The journal of a large transaction has what others have written, too.
+            // The journal of a large transaction holds words that others have written, too.
             let mut source: HashMap<u64, u64> =
                 self.words.iter().filter(|value| unique(value)).map(|&value| (value, 0)).collect();
             for (id, writes) in &history {
@@ -128,7 +128,7 @@ impl Oracle {
             if !(self.scratch.contains(&at) && self.is_free(at)) {
                 return Err(format!("at {at:#x}: {found:#x} instead of {expected:#x}"));
             }
-            // Large transactions and holes leave any words in free chunks.
+            // Large transactions and holes may leave any words in free chunks.
             self.words[word] = found;
         }
         Ok(())

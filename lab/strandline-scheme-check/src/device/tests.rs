@@ -1,5 +1,4 @@
-//! Bounded runs, and what the protocol does in cases that chance does not reach. `strandline-lab check --world device`
-//! is the long run.
+//! Bounded runs, and cases of the protocol that chance does not reach. `strandline-lab check --world device` is the long run.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -27,7 +26,7 @@ fn case(concurrency: Concurrency) -> Case {
     Case { concurrency, workload: None, omitted: None }
 }
 
-/// Explorations end by the numbers that they are given, whatever the machine; this ends one that hangs.
+/// A limit that ends only explorations that hang: the given numbers end all others, however slow the machine is.
 const HANG: Duration = Duration::from_secs(1800);
 
 fn sampling(histories: u64) -> Sampling {
@@ -80,7 +79,7 @@ fn extents_survive() {
     }
 }
 
-/// Runs a thread that replaces extents beside one that reads them, as `seed` says; what the reader found to be wrong.
+/// Runs a thread that replaces extents beside one that reads them; `seed` determines the history. Returns what the reader found to be wrong.
 fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u64) -> Option<String> {
     const EXTENTS: Extents = Extents { slots: 2 };
     let parameters =
@@ -95,7 +94,7 @@ fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u
         Box::new(|memory: &Hosted| {
             let mut worker = pool.worker(memory).unwrap();
             for number in 1..24 {
-                // One, two and three pages.
+                // Extents of one, two and three pages.
                 let operation = Operation::Toggle(number % 2, (number << 8) | (number % 4));
                 worker.run(|tx| EXTENTS.apply(tx, root, &operation)).unwrap();
             }
@@ -113,7 +112,7 @@ fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u
             }
         }),
     ];
-    // One runs for long while the other waits in the middle of what it does.
+    // One thread runs for long while the other waits in the middle of an operation.
     let (mut random, mut turn) = (fastrand::Rng::with_seed(seed), 0);
     let hosted: Rc<dyn World> = world.clone();
     run(&hosted, bodies, |running| {
@@ -125,13 +124,13 @@ fn read_beside_a_writer(concurrency: Concurrency, omitted: Option<Step>, seed: u
     wrong.take()
 }
 
-/// Runs two threads that replace extents beside one that is lent them by snapshots and one that takes checkpoints and compacts, as `seed` says. Returns
-/// whether what was lent has changed.
+/// Runs two threads that replace extents beside one that borrows them through snapshots and one that takes checkpoints and compacts; `seed`
+/// determines the history. Returns whether borrowed data has changed.
 fn borrow_beside_writers(concurrency: Concurrency, omitted: Option<Step>, seed: u64) -> bool {
     const EXTENTS: Extents = Extents { slots: 4 };
     let parameters =
         SyncParameters { ring_blocks: 64, dirty_pages: 100, staging_blocks: 8, ..SyncParameters::default() };
-    // Chunks of three pages, or of fifteen.
+    // Chunks have three pages, or fifteen.
     let chunks = [(8, 16 << 10), (4, 64 << 10)][seed as usize % 2];
     let pool = Pool::create(1, false, chunks, parameters, concurrency, omitted, Journal::default()).unwrap();
     let world = pool.open(seed);
@@ -148,11 +147,11 @@ fn borrow_beside_writers(concurrency: Concurrency, omitted: Option<Step>, seed: 
             Err(error) => assert!(matches!(error, Error::SnapshotEnded { .. }), "{error:#}"),
         }
     };
-    // Each has values of its own.
+    // Each thread has its own values.
     let write = |memory: &Hosted, first: u64| {
         let mut worker = pool.worker(memory).unwrap();
         for number in 1..40 {
-            // One, two and three pages; now and then a block where they were.
+            // Extents of one, two and three pages, and sometimes a block in their place.
             let operation = Operation::Toggle(first + number % 2, (number << 8) | (number % 4));
             let toggled = worker.run(|tx| EXTENTS.apply(tx, root, &operation)).map(drop);
             let block = worker.run(|tx| {
@@ -161,7 +160,7 @@ fn borrow_beside_writers(concurrency: Concurrency, omitted: Option<Step>, seed: 
                 Ok(block)
             });
             for done in [toggled, block.and_then(|block| worker.run(|tx| tx.free(block)))] {
-                // Snapshots may have borrowed all pages that are free.
+                // Snapshots may have borrowed all free pages.
                 assert!(matches!(done, Ok(()) | Err(Error::Full { .. })), "{done:?}");
             }
         }
@@ -237,8 +236,8 @@ fn small_histories_exhaustively() {
     }
 }
 
-/// Returns the first seed to try without `step`: 0, or where only one history in hundreds shows the loss, that of the first. If another history
-/// comes to be the first, the search only takes longer.
+/// Returns the first seed to try without `step`. It is 0, except where only one history in hundreds shows the loss; there it is the seed of the first
+/// such history. If another history becomes the first, the search only takes longer.
 const fn first_seed(step: Step) -> u64 {
     match step {
         Step::FreeDurable => 470,
@@ -256,7 +255,7 @@ const fn first_seed(step: Step) -> u64 {
     }
 }
 
-/// Without `step` something is lost, and the seed that shows it loses nothing with it.
+/// Something is lost without `step`, and the seed that shows it loses nothing with the step.
 fn an_omitted_step_is_found(step: Step) {
     let workload = format!("{step:?}").starts_with("PastLog").then_some(Workload::Extents);
     let case = Case { omitted: Some(step), workload, ..case(Concurrency::Stm) };
@@ -265,7 +264,7 @@ fn an_omitted_step_is_found(step: Step) {
     let violation = outcome.violation.unwrap_or_else(|| panic!("the mutant without {step:?} survived"));
     println!("{step:?}, seed {}: {} ({} lives)", outcome.seed, violation.what, outcome.counts.lives);
     assert!(!violation.history.is_empty());
-    // It is the step, not the seed.
+    // The loss comes from the omission, not from the seed.
     let again = Sampling { histories: 1, seed: outcome.seed, ..sampling(1) };
     none_violated(&sample(&Case { omitted: None, ..case }, again, &Session::new(), |_| ()));
 }
@@ -290,7 +289,7 @@ fn small_pool(ring_blocks: u64, concurrency: Concurrency) -> Pool {
     growing_pool(ring_blocks, ring_blocks, concurrency)
 }
 
-/// A pool whose ring can become larger.
+/// Creates a pool whose ring can grow.
 fn growing_pool(initial_ring_blocks: u64, ring_blocks: u64, concurrency: Concurrency) -> Pool {
     let parameters = SyncParameters {
         ring_blocks,
@@ -302,7 +301,7 @@ fn growing_pool(initial_ring_blocks: u64, ring_blocks: u64, concurrency: Concurr
     Pool::create(1, false, (8, 4096), parameters, concurrency, None, Journal::default()).unwrap()
 }
 
-/// A recovered pool's world.
+/// Recovers the pool, and returns its world.
 fn opened(pool: &Pool) -> Rc<DeviceWorld> {
     let world = pool.open(1);
     pool.recover(&world).unwrap();
@@ -350,7 +349,7 @@ fn a_transaction_larger_than_the_ring_runs_alone() {
         let spare = |number| spare(&pool.layout, number);
         worker.run(|tx| tx.write(at, 1)).unwrap();
         pool.log.checkpoint(&pool.main(&world)).unwrap();
-        // 253 records and the commit record fill the one block that a ring of three gives to a transaction.
+        // 253 records and the commit record fill the one block that a ring of three grants to a transaction.
         worker.run(|tx| (0..253).try_for_each(|i| tx.write(spare(i), 100 + i))).unwrap();
         pool.log.checkpoint(&pool.main(&world)).unwrap();
         let given_up: Result<(), _> = worker.run(|tx| {
@@ -403,7 +402,7 @@ fn the_ring_goes_round_and_round() {
 fn damaged_slots_and_read_errors_are_errors() {
     let pool = small_pool(4, Concurrency::Stm);
     drop(opened(&pool));
-    // Slots, then log: a read that fails is not the end of the log.
+    // Recovery reads the slots, then the log; it must not take a failed read for the end of the log.
     for operation in 0..3 {
         let world = pool.open(1);
         pool.device.fail_after(operation, Fault::Error(EIO));

@@ -1,5 +1,5 @@
-//! What the threads run: a mix of small and large writes, transfers, reads and transactions that give up, or the
-//! operations of a structure.
+//! The transactions of the threads: a mix of small and large writes, transfers, reads and transactions that give up, or the operations of a
+//! structure.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ use strandline_structures::model::{Invariant, Operation, Structure, Words};
 use crate::explore::worker::AnyWorker;
 use crate::explore::{Plan, Workload};
 
-/// The words of the mix that unique values are written to, from the first chunk on: neighbours in a line, in five pages.
+/// The words of the mix that get unique values, from the first chunk on: adjacent words of a line, in each of five pages.
 const CELLS: Words = Words {
     count: 30,
     byte: |cell| cell / 6 % 5 * 4096 + cell % 6 / 3 * 640 + cell % 3 * 8,
@@ -20,27 +20,27 @@ const CELLS: Words = Words {
 };
 /// The accounts of the mix, from the first root on.
 pub(super) const ACCOUNTS: Words = Words { count: 8, byte: |account| 8 * account, invariant: Invariant::Sum };
-/// Values from here to 2^63 are written once.
+/// Values from here to 2^63 are written only once.
 pub(super) const FIRST_VALUE: u64 = 1 << 32;
-/// Chunks that the mix needs: those of its cells, and some for journals.
+/// How many chunks the mix needs: those of its cells, and some for journals.
 pub(super) const MIX_CHUNKS: u64 = 8;
-/// Bytes of the chunks of its cells, which are allocated first of all.
+/// The bytes of the chunks of its cells, which are allocated before all others.
 pub(super) const CELL_BYTES: u64 = 5 * 4096;
 
-/// Where a cell of the mix lies.
+/// Returns the address of a cell of the mix.
 pub(super) fn cell(layout: &Layout, number: u64) -> PersistentAddress {
     layout.chunks.byte((CELLS.byte)(number))
 }
 
-/// A word beside the cells, one of 960 of which none follows on another: a record for each.
+/// Returns one of 960 words besides the cells. No two of them are adjacent, so that each needs a log record of its own.
 pub(super) fn spare(layout: &Layout, number: u64) -> PersistentAddress {
     layout.chunks.byte(number / 192 * 4096 + 1024 + number % 192 * 16)
 }
 
-/// Runs one transaction on a structure; in a life of `large` ones many are longer than a block.
+/// Runs one transaction on a structure; if `large`, many are longer than a block.
 ///
 /// # Errors
-/// What the library reports besides an abort.
+/// Returns the library's errors except aborts.
 pub(super) fn operate(
     worker: &mut AnyWorker,
     workload: Workload,
@@ -65,11 +65,10 @@ pub(super) fn operate(
     workload.act(worker, plan).map(|_| ())
 }
 
-/// Runs one transaction of the mix, in a life of `large` ones often one longer than a block; the unique values that it
-/// read and told.
+/// Runs one transaction of the mix; if `large`, often one longer than a block. Returns the unique values that it read and reported.
 ///
 /// # Errors
-/// What the library reports besides an abort.
+/// Returns the library's errors except aborts.
 pub(super) fn mix(
     worker: &mut AnyWorker,
     layout: &Layout,
@@ -87,7 +86,7 @@ pub(super) fn mix(
     }
 }
 
-/// The kinds of transactions of the mix; each returns the unique values that it read and told.
+/// The kinds of transactions of the mix. Each returns the unique values that it read and reported.
 struct Mix<'a, 'm> {
     worker: &'a mut AnyWorker<'m>,
     layout: &'a Layout,
@@ -130,7 +129,7 @@ impl Mix<'_, '_> {
         })
     }
 
-    /// Reads beside what it has written, tells, and gives up.
+    /// Reads besides writing, reports what it read, and gives up.
     fn give_up(&mut self) -> Result<Vec<u64>> {
         let cells = self.layout.chunks;
         let line = self.rng.u64(..CELLS.count) / 3 * 3;
@@ -146,7 +145,7 @@ impl Mix<'_, '_> {
         }
     }
 
-    /// Larger than a block, or than the log; some of the latter give up.
+    /// Writes more than a block, or more than the log; some transactions of the latter kind give up.
     fn write_much(&mut self) -> Result<Vec<u64>> {
         let (rng, layout) = (&mut *self.rng, self.layout);
         let (first, writes) = (rng.u64(..CELLS.count), rng.u64(200..700));
@@ -168,7 +167,7 @@ impl Mix<'_, '_> {
     }
 }
 
-/// A value that is written once.
+/// Returns a value that is written only once.
 fn fresh(next_value: &Cell<u64>) -> u64 {
     next_value.set(next_value.get() + 1);
     next_value.get()

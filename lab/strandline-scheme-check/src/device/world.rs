@@ -26,67 +26,67 @@ use super::faulty_device::FaultyDevice;
 use super::journal::Journal;
 use crate::explore::worker::AnyWorker;
 
-/// Binds the two files.
+/// The identity that binds the two files to each other.
 pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash", nonce: 1 };
 
-/// Chunks that a new pool's heap file has: a workload that allocates more has it grow.
+/// How many chunks a new pool's heap file has; it grows for workloads that allocate more.
 const FIRST_CHUNKS: u64 = super::transactions::MIX_CHUNKS;
 
 /// Memory for versions of lines: room for some hundred.
 const VERSION_BYTES: u64 = 32 << 10;
 
-/// Threads that run transactions, at most.
+/// How many threads run transactions, at most.
 pub(super) const THREADS: usize = 3;
-/// The thread that recovers. Where fewer run transactions, the one behind them takes checkpoints, and the next ones compact and
-/// look at snapshots.
+/// The thread that recovers. If fewer than `THREADS` threads run transactions, the next thread takes checkpoints, and the ones after it compact and
+/// read snapshots.
 const MAIN: usize = THREADS;
 
-/// Where a thread sleeps that somebody has woken.
+/// Marks a thread as sleeping at no word because it has been woken.
 const AWAKE: u64 = u64::MAX;
 
-/// The transaction with this TxID, and the words, by address, that it stored home.
+/// A transaction's TxID, and the words that it stored home, by address.
 pub(super) type Committed = (u64, Vec<(u64, u64)>);
 
-/// Memory over a private mapping of the heap file, which notes what commits and what is acknowledged.
+/// Memory over a private mapping of the heap file. It notes which transactions commit and which are acknowledged.
 pub(super) struct DeviceWorld {
     recorder: Recorder,
     device: Rc<FaultyDevice>,
-    /// The same, with checksums if the pool has them, and with what keeps the first failure.
+    /// The device with checksums, if the pool has them, and with a record of the first failure.
     guarded: Guarded<Rc<dyn Device>>,
     /// Addresses of the words of transactions.
     data: Range<u64>,
-    /// By thread, the number in `history` of the transaction whose stores go home.
+    /// For each thread the index in `history` of the transaction that is storing home.
     storing: RefCell<Vec<Option<usize>>>,
-    /// By thread, what its transaction has stored home before it entered commit: it is a large one.
+    /// For each thread what its transaction has stored home before it entered commit, as only large transactions do.
     in_place: RefCell<Vec<Vec<(u64, u64)>>>,
-    /// By thread, where its transaction has written past the log.
+    /// For each thread where its transaction has written past the log.
     past_log: RefCell<Vec<Vec<Range<u64>>>>,
-    /// Addresses of all such words.
+    /// Addresses of all words that were written so.
     scratch: RefCell<HashSet<u64>>,
     history: RefCell<Vec<Committed>>,
     acknowledged: Cell<u64>,
-    /// The thread that compacts, if one does.
+    /// The thread that compacts, if any.
     compactor: Cell<Option<usize>>,
-    /// By thread, which volatile word it sleeps at.
+    /// For each thread the volatile word at which it sleeps.
     asleep: RefCell<Vec<Option<u64>>>,
-    /// The thread that has called last sleeps on.
+    /// Whether the thread that has called last sleeps on.
     postponed: Cell<bool>,
     journal: Journal,
 }
 
 impl DeviceWorld {
-    /// Names the thread that compacts.
+    /// Sets the thread that compacts.
     pub fn set_compactor(&self, thread: usize) {
         self.compactor.set(Some(thread));
     }
 
-    /// Ends the sleep of threads that are no more.
+    /// Wakes sleeping threads that no longer exist.
     pub fn forget_sleepers(&self) {
         self.asleep.borrow_mut().fill(None);
     }
 
-    /// Returns the words of the holes that were punched since the last call, as zeros. They may still have their old values until
-    /// the transaction commits that releases their chunks.
+    /// Returns the words of the holes that were punched since the last call, as zeros. They may still have their old values until the transaction
+    /// that releases their chunks commits.
     fn take_holes(&self) -> Vec<(u64, u64)> {
         let holes = self.device.take_punched();
         let words = holes.iter().flat_map(|&(at, bytes)| (at..at + bytes).step_by(8));
@@ -95,23 +95,23 @@ impl DeviceWorld {
         words
     }
 
-    /// The words as the process sees them.
+    /// Returns the words as the process sees them.
     pub fn words(&self) -> Ref<'_, [u64]> {
         self.recorder.words()
     }
 
-    /// What has committed so far, which is taken out.
+    /// Takes the transactions that have committed so far.
     pub fn take_history(&self) -> Vec<Committed> {
         self.history.take()
     }
 
-    /// The highest TxID acknowledged.
+    /// Returns the highest acknowledged TxID.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.get()
     }
 
-    /// The words that large transactions have stored to in chunks of the heap, or anywhere: if they are not taken back, they lie in
-    /// chunks that are free.
+    /// Returns the words that large transactions have stored to in chunks of the heap, or anywhere. If a transaction was rolled back, its words are
+    /// in free chunks.
     pub fn take_scratch(&self) -> HashSet<u64> {
         self.take_holes();
         self.scratch.take()
@@ -129,7 +129,7 @@ impl DeviceWorld {
             }
             Operation::Event(Event::Abort) => {
                 *storing = None;
-                // What stays of a large transaction that is taken back is what it puts back, and what it leaves in free chunks.
+                // A large transaction that is rolled back leaves the values that it restores, and anything in free chunks.
                 for (at, value) in in_place {
                     *value = self.recorder.perform(thread, Operation::Load(Space::Persistent, *at));
                 }
@@ -180,7 +180,7 @@ impl World for DeviceWorld {
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         self.recorder.load_range(thread, space, offset, into);
     }
-    /// As a futex does, and without the wakes for no reason that would hide those that are missing.
+    /// Waits like a futex, but without spurious wake-ups, which would hide missing ones.
     fn wait(&self, thread: usize, offset: u64, value: u64) {
         self.recorder.perform(thread, Operation::Pause);
         let asleep = &mut self.asleep.borrow_mut()[thread];
@@ -207,7 +207,7 @@ impl World for DeviceWorld {
         self.postponed.take()
     }
     fn give_back(&self, thread: usize, offset: u64, bytes: u64) {
-        // What the file shows now, whatever was stored here since: a page that was not clean loses stores.
+        // Returns the file's present contents, whatever was stored here since: a page that was not clean loses stores.
         let file = self.device.contents(DeviceFile::Heap);
         for at in (offset..offset + bytes).step_by(8) {
             let word = file[at as usize..at as usize + 8].try_into().unwrap_or_default();
@@ -224,7 +224,7 @@ impl World for DeviceWorld {
     }
     fn size(&self, space: Space) -> u64 {
         match space {
-            // Behind the file's end nothing is touched before it has grown.
+            // Memory beyond the file's end is not accessed before the file has grown.
             Space::Persistent => {
                 self.recorder.size(space).min(self.device.size(DeviceFile::Heap).unwrap_or(0))
             }
@@ -250,10 +250,10 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A new pool with so many chunks of so many bytes. `direct` is what [`Device::is_direct`] answers.
+    /// Creates a pool with so many chunks of so many bytes. `direct` is the result of [`Device::is_direct`].
     ///
     /// # Errors
-    /// The parameters are impossible.
+    /// Returns an error if the parameters are impossible.
     pub fn create(
         seed: u64,
         direct: bool,
@@ -286,12 +286,12 @@ impl Pool {
         Ok(Self { device, layout, shared, log, concurrency, omitted, has_checksums, journal })
     }
 
-    /// The same pool on another device.
+    /// Returns the same pool on another device.
     pub fn on(&self, device: FaultyDevice) -> Self {
         Self { device: Rc::new(device), ..self.clone() }
     }
 
-    /// What a process sees that maps the heap file privately; its threads switch as `seed` says.
+    /// Maps the heap file privately, as a process does. `seed` determines how its threads switch.
     pub fn open(&self, seed: u64) -> Rc<DeviceWorld> {
         let heap = self.device.contents(DeviceFile::Heap);
         let words =
@@ -326,11 +326,11 @@ impl Pool {
         device.without_flush(self.omitted == Some(Step::SyncChecksumFlush))
     }
 
-    /// Compares the heap file with its checksums, but for the pages that recovery will write if it `is_unrecovered`. It is done past the device: no
-    /// fault is meant for it.
+    /// Compares the heap file with its checksums; if it `is_unrecovered`, without the pages that recovery will write. Reads the contents directly, so
+    /// that no fault affects the comparison.
     ///
     /// # Errors
-    /// What differs.
+    /// Returns the differences.
     pub fn verify(&self, is_unrecovered: bool) -> std::result::Result<(), String> {
         if !self.has_checksums {
             return Ok(());
@@ -357,7 +357,7 @@ impl Pool {
     /// Recovers the pool.
     ///
     /// # Errors
-    /// As [`SharedLog::recover`]; the heap file is too short.
+    /// Returns the errors of [`SharedLog::recover`], and one if the heap file is too short.
     pub fn recover(&self, world: &Rc<DeviceWorld>) -> Result<SyncRecoveryReport> {
         self.check(world, self.log_as_found().recover(&self.main(world)))
     }
@@ -365,12 +365,12 @@ impl Pool {
     /// Recovers it without writing anything.
     ///
     /// # Errors
-    /// As [`Pool::recover`].
+    /// As for [`Pool::recover`].
     pub fn recover_read_only(&self, world: &Rc<DeviceWorld>) -> Result<SyncRecoveryReport> {
         self.check(world, self.log_as_found().recover_read_only(&self.main(world)))
     }
 
-    /// The heap file has all the chunks that the heap should have by now.
+    /// Checks that the heap file has all the chunks that the heap should have by now.
     fn check(
         &self,
         world: &Rc<DeviceWorld>,
@@ -383,29 +383,29 @@ impl Pool {
         Ok(report)
     }
 
-    /// The log with the ring that its header tells. It is read past the device: no fault is meant for it.
+    /// Returns the log with the ring that its header describes. Reads the header directly, so that no fault affects it.
     fn log_as_found(&self) -> SharedLog {
         let header = &self.device.contents(DeviceFile::Log)[40..48];
         self.log.with_ring(u64::from_le_bytes(header.try_into().unwrap_or_default()))
     }
 
-    /// A view over `memory`.
+    /// Returns a view over `memory`.
     pub fn view<M>(&self, memory: M) -> View<M> {
         View { memory, layout: self.layout, shared: self.shared }
     }
 
-    /// The view of the thread that recovers.
+    /// Returns the view of the thread that recovers.
     pub fn main(&self, world: &Rc<DeviceWorld>) -> View<Hosted> {
         self.view(Hosted::new(world.clone(), MAIN))
     }
 
-    /// Reads words of a snapshot several times, with pauses: those in chunks that are in use at its time must not change.
+    /// Reads words of a snapshot several times, with pauses. Words in chunks that were in use at the snapshot's time must not change.
     ///
     /// # Errors
-    /// No snapshot can begin: the device failed.
+    /// Returns an error if no snapshot can begin because the device failed.
     ///
     /// # Panics
-    /// The snapshot changes.
+    /// Panics if the snapshot changes.
     pub fn look_at_snapshot(&self, memory: &Hosted, rng: &mut Rng) -> Result<()> {
         match self.concurrency {
             Concurrency::SingleWriter => self.look(memory, SingleWriter, rng),
@@ -449,11 +449,11 @@ impl Pool {
         Ok(())
     }
 
-    /// Calls `body` with the words of the extents that a snapshot has borrowed, of those that it sees in slots of
+    /// Calls `body` with the words of the extents that a snapshot has borrowed, among those in slots of
     /// [`Extents`](strandline_structures::model::Extents). It pauses between reading a slot and borrowing.
     ///
     /// # Errors
-    /// No snapshot can begin: the device failed.
+    /// Returns an error if no snapshot can begin because the device failed.
     #[cfg(test)]
     pub fn extents_of_a_snapshot<R>(
         &self,
@@ -493,10 +493,10 @@ impl Pool {
         Ok(body(&words))
     }
 
-    /// A worker over `memory`.
+    /// Leases a worker over `memory`.
     ///
     /// # Errors
-    /// All logs are leased.
+    /// Returns an error if all logs are leased.
     pub fn worker<'m>(&self, memory: &'m Hosted) -> Result<AnyWorker<'m>> {
         AnyWorker::product(self.view(memory), self.concurrency, Some(self.log))
     }

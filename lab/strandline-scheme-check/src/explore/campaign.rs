@@ -1,4 +1,4 @@
-//! Whole explorations: exhaustive within bounds, and sampled.
+//! Complete explorations: exhaustive ones within bounds, and sampled ones.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,31 +17,31 @@ use strandline_check::x86::explorer::{self, Counts, Explorer, Violation};
 use strandline_check::x86::panic_text;
 use strandline_check::{Session, Setting};
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,
-    /// The first violation, after which exploration has stopped.
+    /// The first violation. Exploration stops there.
     pub violation: Option<Violation>,
-    /// The seed of the history that shows it; 0 for exhaustive ones.
+    /// The seed of the failing history; 0 in exhaustive explorations.
     pub seed: u64,
-    /// Most transactions of a thread in that history.
+    /// The maximum of transactions of a thread in that history.
     pub transactions: u32,
     /// How long it took.
     pub seconds: f64,
-    /// Seconds of processor time that it took.
+    /// The processor time that it took, in seconds.
     pub cpu_seconds: f64,
 }
 
-/// Seconds of processor time that this process has taken.
+/// Returns the processor time of this process, in seconds.
 pub(crate) fn cpu_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
 impl Outcome {
-    /// Crash states judged in a second of processor time.
+    /// Returns how many crash states were judged per second of processor time.
     pub fn states_per_second(&self) -> f64 {
         self.counts.states as f64 / self.cpu_seconds.max(1e-9)
     }
@@ -50,13 +50,13 @@ impl Outcome {
 /// How much is sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Pools, each of which lives a few times.
+    /// How many pools to sample, each with a few lives.
     pub histories: u64,
-    /// Seed of the first one; the next one has the next number.
+    /// The seed of the first pool; each further one uses the next number.
     pub seed: u64,
-    /// Most transactions of a thread in one life.
+    /// How many transactions a thread runs in one life, at most.
     pub transactions: u32,
-    /// Stop after this time.
+    /// The time after which sampling stops.
     pub limit: Duration,
 }
 
@@ -64,7 +64,7 @@ fn failure(what: String) -> Box<Violation> {
     Box::new(Violation { what, ..Violation::default() })
 }
 
-/// Lives once; a panic of the program is a violation too.
+/// Runs one life; a panic of the program is a violation, too.
 fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
     let lived = catch_unwind(AssertUnwindSafe(|| ground.live(recipe)));
     match lived {
@@ -73,10 +73,10 @@ fn live(ground: &Ground, recipe: Recipe) -> Result<Life, Box<Violation>> {
     }
 }
 
-/// Samples histories of `case`; `progress` is told after each history.
+/// Samples histories of `case`, and calls `progress` after each.
 ///
 /// # Errors
-/// The workload does not fit its pool.
+/// Returns an error if the workload does not fit its pool.
 pub fn sample(
     case: Case,
     sampling: Sampling,
@@ -118,17 +118,17 @@ pub fn sample(
     Ok(outcome)
 }
 
-/// Crash points tried in each life that is sampled.
+/// How many crash points are tried in each sampled life.
 const POINTS: u32 = 12;
 
-/// Lives of a pool that hardly lives at all, and crash points looked at in each: those are tried at which records can be torn,
-/// which takes so many words.
+/// How many short lives a pool has, how many crash points are tried in each, and how many words must be possibly lost at a point for a record to be
+/// torn.
 const SHORT_LIVES: u64 = 8;
 const SHORT_POINTS: usize = 8;
 const TORN_WORDS: usize = 3;
 
-/// Lives that end after a few transactions, and leave torn records behind: each begins where the one before did, with the
-/// same numbers and in the same places, so that what it stores meets what the other has left.
+/// Runs lives that end after a few transactions and leave torn records. Each life begins with the same numbers in the same places as the one before,
+/// so that its records meet what the previous life has left.
 fn short_lives(
     ground: &Ground,
     explorer: &mut Explorer<SchemeJudge<'_>>,
@@ -159,7 +159,7 @@ fn short_lives(
         let points = &lived.trace.points;
         let mut next = None;
         for pick in 1..=SHORT_POINTS {
-            // In the end any point will do.
+            // The last attempt accepts any point.
             let least = if pick == SHORT_POINTS && next.is_none() { 0 } else { TORN_WORDS };
             let point = points[random.usize(..points.len())];
             next = explorer.torn_states(&lived, point, least, random)?.or(next);
@@ -169,7 +169,7 @@ fn short_lives(
     Ok(())
 }
 
-/// Some lives of one pool.
+/// Runs some lives of one pool.
 fn sample_one(
     ground: &Ground,
     explorer: &mut Explorer<SchemeJudge<'_>>,
@@ -185,7 +185,7 @@ fn sample_one(
     let lives = random.u64(1..4);
     explorer.forget();
     let mutant = ground.case.omitted.is_some();
-    // What recovery leaves out often shows only where power fails in it.
+    // A step left out of recovery often shows only if power fails during recovery.
     let seldom = if ground.case.omitted.is_some_and(in_recovery) { 2 } else { 32 };
     for life in 1..=lives {
         let policy = draw_policy(mutant, random);
@@ -201,7 +201,7 @@ fn sample_one(
         let lived = live(ground, recipe)?;
         explorer.begin_run();
         image = Vec::new();
-        // Most points are just before a completion; the more interesting ones follow a step left out.
+        // Most points are just before a completion; those after an omitted step are more interesting.
         let picks = if ground.case.setting == Setting::FlushOnFail { 8 * POINTS } else { POINTS };
         for pick in 1..=picks {
             let point = interesting_point(ground, &lived, random);
@@ -215,7 +215,7 @@ fn sample_one(
     Ok(())
 }
 
-/// How the threads of a life are interleaved; those of a mutant are disturbed more often.
+/// Chooses how the threads of a life are interleaved; those of a mutant are disturbed more often.
 fn draw_policy(mutant: bool, random: &mut Rng) -> Policy {
     match random.u8(..4) {
         0 => Policy::Random { every: [3, 12, 40][random.usize(..3)] },
@@ -227,10 +227,10 @@ fn draw_policy(mutant: bool, random: &mut Rng) -> Policy {
     }
 }
 
-/// One of the crash points of a life, often one that soon follows a hint.
+/// Chooses one of the crash points of a life, often one that soon follows a hint.
 fn interesting_point(ground: &Ground, lived: &Life, random: &mut Rng) -> u32 {
     let points = &lived.trace.points;
-    // What is left out at a log's end shows in the run after the next.
+    // A step left out at a log's end shows in the run after the next.
     let near = if ground.case.omitted.is_some_and(at_the_end) { 2 } else { 3 };
     let hint = (!lived.trace.hints.is_empty() && random.u8(..4) < near)
         .then(|| lived.trace.hints[random.usize(..lived.trace.hints.len())]);
@@ -245,12 +245,11 @@ fn interesting_point(ground: &Ground, lived: &Life, random: &mut Rng) -> u32 {
     points[at]
 }
 
-/// Explores `case` exhaustively: all schedules with at most so many preemptions, all crash points that can
-/// show a violation, all surviving states that recovery and oracle can tell apart, and likewise crashes in
-/// recovery. With an abort among the transactions.
+/// Explores `case` exhaustively: all schedules with at most so many preemptions, all crash points that can show a violation, all surviving states
+/// that recovery and oracle can distinguish, and the same for crashes during recovery. One of the transactions aborts.
 ///
 /// # Errors
-/// The workload does not fit its pool.
+/// Returns an error if the workload does not fit its pool.
 pub fn exhaust(
     case: Case,
     bounds: Bounds,
@@ -274,12 +273,11 @@ pub fn exhaust(
     Ok(exhausted(&explorer, violation, bounds, started, cpu))
 }
 
-/// Explores exhaustively what [`exhaust`] explores, for every history of `case` in a new pool with the shortest logs:
-/// each transaction writes as many words as one of `words` says, always the same ones from the first on, and is committed
-/// or given up.
+/// Explores, like [`exhaust`], every history of `case` in a new pool with the shortest logs. Each transaction writes as many words as one of `words`
+/// says, beginning with the same word each time, and commits or gives up.
 ///
 /// # Errors
-/// The workload does not fit its pool.
+/// Returns an error if the workload does not fit its pool.
 pub fn exhaust_histories(
     case: Case,
     words: &[u32],

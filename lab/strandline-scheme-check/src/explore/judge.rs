@@ -1,4 +1,4 @@
-//! Recovery and the oracle, as the judge of a scheme's crashes.
+//! Recovery and the oracle, which judge a scheme's crashes.
 
 use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +20,7 @@ use strandline_check::x86::Trace;
 use strandline_check::x86::explorer::{Judge, Lived, TRIES, Tries};
 use strandline_check::x86::{mix, panic_text};
 
-/// What recovery leaves out shows where power fails in it.
+/// Tries for steps left out of recovery, which show only if power fails during recovery.
 const RECOVERY_TRIES: Tries = Tries { visit: 1024, first: 16, random: 16, recoveries: 9, repaired: 4000 };
 
 impl Lived for Life {
@@ -44,21 +44,21 @@ impl Lived for Life {
 /// Judges crashes on one ground.
 pub struct SchemeJudge<'a> {
     ground: &'a Ground,
-    /// Sets S for which the structure has been checked.
+    /// Sets S of transactions for which the structure has been checked.
     checked: HashSet<u64>,
-    /// The structure's contents when threads began, and a number for the memory in which they are.
+    /// The structure's contents when the threads began, and a fingerprint of the memory that held them.
     began_with: Option<(u64, Contents)>,
-    /// What is expected, while no transaction enters commit and nothing is acknowledged.
+    /// The present expectation, which holds until a transaction enters commit or an acknowledgement follows.
     expected: Option<([usize; 3], Rc<Expectation>)>,
 }
 
 impl<'a> SchemeJudge<'a> {
-    /// A judge that has judged nothing yet.
+    /// Creates a judge that has judged nothing yet.
     pub fn new(ground: &'a Ground) -> Self {
         Self { ground, checked: HashSet::new(), began_with: None, expected: None }
     }
 
-    /// The structure's own check, and its sequential model.
+    /// Runs the structure's own check, and compares it with its sequential model.
     fn check_structure(
         &mut self,
         world: &Rc<dyn World>,
@@ -67,7 +67,7 @@ impl<'a> SchemeJudge<'a> {
     ) -> Result<(), String> {
         let found = self.contents(world.clone())?;
         if self.began_with.as_ref().is_none_or(|(key, _)| *key != life.home.settled_key()) {
-            // The set of no transaction: what the threads found.
+            // The empty set of transactions: the contents that the threads found.
             let before = Rc::new(CrashMemory::new(
                 self.ground.image.len(),
                 self.ground.shared.bytes(),
@@ -168,14 +168,14 @@ impl Judge for SchemeJudge<'_> {
         expected: &Expectation,
     ) -> Result<(), String> {
         let set = expected.judge(&life.home, &**memory)?;
-        // A TxID made up from what an old record holds may be near 2^64, and the ones after it begin at 0 again.
+        // A TxID that comes from the contents of an old record may be near 2^64, after which TxIDs wrap to 0.
         let watermark = memory.load_word((Layout::WATERMARK.offset() / 8) as u32);
         if let Some(clock) = life.clock.filter(|&clock| watermark > clock) {
             return Err(format!(
                 "recovery leaves the watermark {watermark:#x}, but TxIDs went up to {clock:#x} only"
             ));
         }
-        // The words are those of S, so the structure is the same for each state that gives this S.
+        // The words are those of S, so the structure is the same for each state with this S.
         if self.checked.insert(mix(expected.key(set), life.home.settled_key())) {
             self.check_structure(world, life, &expected.members(set))?;
         }

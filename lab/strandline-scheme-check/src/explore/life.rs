@@ -27,13 +27,13 @@ use strandline_check::x86::{ChoicePoint, Policy};
 pub struct Case {
     /// The scheme, in one of its modes.
     pub scheme: CheckedScheme,
-    /// What runs on it.
+    /// The workload.
     pub workload: Workload,
     /// Threads that run transactions.
     pub threads: usize,
-    /// What of a line may survive a power failure.
+    /// Which parts of a line may survive a power failure.
     pub setting: Setting,
-    /// The step that is left out, for a mutant.
+    /// The step that a mutant leaves out.
     pub omitted: Option<Step>,
 }
 
@@ -41,9 +41,9 @@ pub struct Case {
 pub struct Ground {
     /// The case.
     pub case: Case,
-    /// Where everything lies.
+    /// The layout of persistent memory.
     pub layout: Layout,
-    /// Where the volatile words lie.
+    /// The layout of the volatile words.
     pub shared: SharedLayout,
     /// Numbers of the words that transactions may write.
     pub data: Range<usize>,
@@ -53,47 +53,47 @@ pub struct Ground {
 
 /// A finished life.
 pub struct Life {
-    /// What happened.
+    /// The trace of the run.
     pub trace: Trace,
-    /// What the oracle needs of it.
+    /// The words that the oracle needs.
     pub home: Home,
     /// What each of the trace's updates did to the structure.
     pub effects: Vec<Vec<Effect>>,
-    /// The last TxID that was taken, where TxIDs come from the clock.
+    /// The last TxID that was taken, if TxIDs come from the clock.
     pub clock: Option<u64>,
     /// When recovery had ended and threads began.
     pub began: u32,
     /// Choice points of a guided run.
     pub choices: Vec<ChoicePoint>,
-    /// Lines that turned out to be shared, where states are told apart (`state.rs`).
+    /// Lines that turned out to be shared, if states are distinguished (`state.rs`).
     pub found_shared: BTreeSet<u32>,
 }
 
-/// Everything that a life follows from.
+/// Everything that determines a life.
 pub struct Recipe {
     /// The pool that it begins with.
     pub image: Vec<u64>,
     /// What the threads do.
     pub script: Rc<Script>,
-    /// Who runs when.
+    /// How the threads are scheduled.
     pub policy: Policy,
-    /// Where states are told apart (`state.rs`): the lines known to be shared.
+    /// The lines known to be shared, if states are distinguished (`state.rs`).
     pub shared: Option<BTreeSet<u32>>,
     /// Whether stores wait in store buffers.
     pub delays: bool,
-    /// Chance.
+    /// The source of random choices.
     pub random: Rng,
 }
 
-/// What the threads of a life are to do.
+/// What the threads of a life do.
 pub enum Script {
-    /// These, by thread.
+    /// These transactions, by thread.
     Fixed(Vec<Vec<Plan>>),
-    /// So many transactions, shaped so that logs wrap, commits overlap and some are given up.
+    /// Transactions shaped so that logs wrap, commits overlap and some transactions give up.
     Shaped {
-        /// Transactions of each thread.
+        /// How many transactions each thread runs, at most.
         transactions: u32,
-        /// Number of the life, for unique values.
+        /// The number of the life, which makes values unique.
         life: u64,
         /// The style of all threads ([`style`]); otherwise each has its own.
         together: Option<u8>,
@@ -101,30 +101,30 @@ pub enum Script {
 }
 
 impl Ground {
-    /// Bytes of the logs of a pool, unless something else is said.
+    /// The default size of a pool's logs in bytes.
     pub const LOG_BYTES: u64 = 4096;
-    /// Bytes of the shortest logs: twelve records, of which some schemes keep four for themselves.
+    /// The size of the shortest logs in bytes: twelve records, of which some schemes reserve four.
     pub const SHORT_LOG: u64 = 192;
 
     /// Prepares pools for `case`.
     ///
     /// # Errors
-    /// The workload does not fit its pool.
+    /// Returns an error if the workload does not fit its pool.
     pub fn new(case: Case) -> Result<Self> {
         Self::with_logs(case, Self::log_bytes(&case))
     }
 
-    /// Bytes of the longest logs: twice as many where one transaction makes the typed collections in a log that keeps
-    /// a word's old value beside its address.
+    /// Returns the size of the longest logs in bytes. It is twice the default if one transaction creates the typed collections in a log that keeps a
+    /// word's old value beside its address.
     fn log_bytes(case: &Case) -> u64 {
         let twice = case.workload == Workload::Typed && !case.scheme.has_runs();
         Self::LOG_BYTES << u32::from(twice)
     }
 
-    /// Pools with logs of this many bytes.
+    /// Prepares pools with logs of this many bytes.
     ///
     /// # Errors
-    /// The workload does not fit its pool.
+    /// Returns an error if the workload does not fit its pool.
     pub fn with_logs(case: Case, log_bytes: u64) -> Result<Self> {
         let logs = case.threads as u64;
         let pages = 8 + logs * log_bytes.div_ceil(4096) + case.workload.chunks(logs);
@@ -136,7 +136,7 @@ impl Ground {
         let world = Rc::new(ground.world(ground.image.clone(), None));
         let hosted: Rc<dyn World> = world.clone();
         create(&ground, &Hosted::new(hosted, 0))?;
-        // Everything home, and empty logs.
+        // Begin with all words at home and empty logs.
         let world = Rc::new(ground.world(world.contents(), None));
         let hosted: Rc<dyn World> = world.clone();
         recover(&ground.view(&Hosted::new(hosted, 0)), case.scheme.known, |_| ())?;
@@ -144,15 +144,15 @@ impl Ground {
         Ok(ground)
     }
 
-    /// Pools of several sizes of logs: short ones, which a few transactions fill and which begin anew again and again,
-    /// where logs do begin anew and the workload's structure can be made in them; and long ones.
+    /// Prepares pools with several sizes of logs. Short ones, which a few transactions fill and which then restart, are used if the scheme's logs
+    /// restart and the workload's structure fits.
     ///
     /// # Errors
-    /// The workload does not fit its pool.
+    /// Returns an error if the workload does not fit its pool.
     pub fn of_sizes(case: Case) -> Result<Vec<Self>> {
         let bytes: &[u64] = match (case.scheme.has_runs(), case.workload) {
             (false, _) => &[Self::log_bytes(&case)],
-            // Recovery takes the longer, the longer logs are.
+            // Longer logs make recovery slower.
             (true, Workload::Sps) => &[Self::SHORT_LOG, 512, 1024, 2048],
             (true, _) => &[1024, Self::LOG_BYTES],
         };
@@ -162,31 +162,30 @@ impl Ground {
         Ok(shorter.chain([longest]).collect())
     }
 
-    /// Pools whose logs have room for so many transactions of a thread, and not much more: recovery reads and zeroes all of a
-    /// log, and explorations spend most of their time in it.
+    /// Prepares pools whose logs have room for so many transactions of a thread, and little more: recovery reads and zeroes the whole log, which
+    /// takes most of an exploration's time.
     ///
     /// # Errors
-    /// The workload does not fit its pool.
+    /// Returns an error if the workload does not fit its pool.
     pub fn of_few(case: Case, transactions: u32) -> Result<Self> {
-        // A swap is two words and a commit record.
+        // A swap needs two words and a commit record.
         let is_short = case.scheme.has_runs() && case.workload == Workload::Sps && transactions <= 8;
         if is_short { Self::with_logs(case, 512) } else { Self::new(case) }
     }
 
-    /// A view over `memory`.
+    /// Returns a view over `memory`.
     pub fn view<M>(&self, memory: M) -> View<M> {
         View { memory, layout: self.layout, shared: self.shared }
     }
 
     fn world(&self, image: Vec<u64>, omitted: Option<Step>) -> X86World {
-        // Recovery has a hardware thread of its own.
+        // Recovery needs one more hardware thread.
         let threads = self.case.threads + 1;
         X86World::new(image, self.shared.bytes(), self.data.clone(), threads, self.case.setting, omitted)
     }
 
-    /// The image to begin with; with `used`, logs that the pool does not have yet hold what may have been
-    /// there before: the logs of another life of this memory. Redo logs are empty, so that the watermark may be that
-    /// of a new pool, whose TxIDs begin at 1.
+    /// Returns the initial image. With `used`, logs that the pool does not have yet hold the remains of the logs of another life of this memory. Redo
+    /// logs are empty, so that the watermark may be that of a new pool, whose TxIDs begin at 1.
     pub fn first_image(&self, used: bool, random: &mut Rng) -> Vec<u64> {
         let mut image = self.image.clone();
         if self.case.scheme.concurrency != Concurrency::Locks && random.bool() {
@@ -205,17 +204,17 @@ impl Ground {
         image
     }
 
-    /// Makes the watermark that of a new pool. The redo logs must be empty.
+    /// Sets the watermark to that of a new pool. The redo logs must be empty.
     pub fn make_new(&mut self) {
         if self.case.scheme.concurrency != Concurrency::Locks {
             make_new(&mut self.image);
         }
     }
 
-    /// Lives: recovery on the recipe's image, then the threads.
+    /// Runs a life: recovery on the recipe's image, then the threads.
     ///
     /// # Errors
-    /// Recovery or a transaction failed.
+    /// Returns an error if recovery or a transaction failed.
     pub fn live(&self, recipe: Recipe) -> Result<Life, String> {
         let case = &self.case;
         let Recipe { image, script, policy, shared, delays, mut random } = recipe;
@@ -253,7 +252,7 @@ fn make_new(image: &mut [u64]) {
     image[(Layout::WATERMARK.offset() / 8) as usize] = 0;
 }
 
-/// Who runs in a life, and what they have done.
+/// The threads of a life, and what they have done.
 pub(crate) struct Cast {
     done: Vec<RefCell<Vec<Vec<Effect>>>>,
     failure: RefCell<Option<String>>,
@@ -270,7 +269,7 @@ impl Cast {
         }
     }
 
-    /// The threads, and a helper behind them if the scheme has one.
+    /// Returns the threads, and a helper after them if the scheme has one.
     pub fn threads<'a>(
         &'a self,
         ground: &'a Ground,
@@ -300,10 +299,10 @@ impl Cast {
         bodies
     }
 
-    /// What each thread's commits did to the structure, in order.
+    /// Returns what each thread's commits did to the structure, in order.
     ///
     /// # Errors
-    /// A thread failed.
+    /// Returns an error if a thread failed.
     pub fn done(self) -> Result<Vec<Vec<Vec<Effect>>>, String> {
         match self.failure.take() {
             Some(failure) => Err(failure),
@@ -312,10 +311,10 @@ impl Cast {
     }
 }
 
-/// What each of the trace's updates did to the structure, of what each thread's commits did.
+/// Assigns the effects of each thread's commits to the trace's updates.
 pub(crate) fn effects(trace: &Trace, done: Vec<Vec<Vec<Effect>>>) -> Vec<Vec<Effect>> {
     let mut done: Vec<_> = done.into_iter().map(Vec::into_iter).collect();
-    // In the order in which each thread ran them.
+    // Sort the updates in the order in which each thread ran them.
     let mut order: Vec<usize> = (0..trace.updates.len()).collect();
     order.sort_by_key(|&index| trace.updates[index].began);
     let mut effects = vec![Vec::new(); order.len()];
@@ -335,7 +334,7 @@ fn worker<'m>(ground: &Ground, memory: &'m Hosted) -> Result<AnyWorker<'m>> {
     }
 }
 
-/// Who runs the transactions of thread `thread`.
+/// Returns the worker that runs the transactions of thread `thread`.
 fn runner<'m>(ground: &Ground, memory: &'m Hosted, thread: usize) -> Result<AnyWorker<'m>> {
     match ground.case.scheme.plain {
         Some(program) => {
@@ -346,12 +345,12 @@ fn runner<'m>(ground: &Ground, memory: &'m Hosted, thread: usize) -> Result<AnyW
     }
 }
 
-/// Makes the workload's structure.
+/// Creates the workload's structure.
 fn create(ground: &Ground, memory: &Hosted) -> Result<()> {
     ground.case.workload.create(&mut worker(ground, memory)?)
 }
 
-/// Checks the structure; returns its contents.
+/// Checks the structure, and returns its contents.
 pub(crate) fn contents(ground: &Ground, memory: &Hosted) -> Result<Contents> {
     ground.case.workload.check(&mut worker(ground, memory)?)
 }
@@ -365,13 +364,13 @@ fn run_thread(
 ) -> Result<()> {
     let mut worker = runner(ground, memory, thread)?;
     let slot = ground.shared.slot(worker.log_index());
-    // A truncation mark or a tail pointer takes the last line.
+    // A truncation mark or a tail pointer occupies the last line.
     let marked =
         ground.case.scheme.steps().any(|step| matches!(step, Step::TruncationFence | Step::LogTailFence));
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
-    // Records of aborted transactions since the last commit.
+    // How many records of aborted transactions there are since the last commit.
     let mut aborted = 0;
-    // Commits before the last drain.
+    // How many commits there were before the last drain.
     let mut drained = 0;
     let own = style(ground.case.omitted, random);
     let style = match script {
@@ -391,7 +390,7 @@ fn run_thread(
         let before = worker.statistics();
         let outcome = ground.case.workload.act(&mut worker, plan)?;
         let after = worker.statistics();
-        // Programs that must know do so; what is never acknowledged could be anything.
+        // Programs that need to know drain the worker. Transactions that are never acknowledged would not constrain the oracle.
         let most = MOST_IN_COMMIT / ground.case.threads;
         if ground.case.scheme.acknowledges_when_drained()
             && ((after.commits - drained) as usize >= most || random.u8(..8) == 0)
@@ -412,7 +411,7 @@ fn run_thread(
 }
 
 impl Script {
-    /// How many transactions thread `thread` runs.
+    /// Returns how many transactions thread `thread` runs.
     fn transactions(&self, thread: usize, random: &mut Rng) -> u32 {
         match self {
             Self::Fixed(plans) => plans[thread].len() as u32,
@@ -421,7 +420,7 @@ impl Script {
     }
 }
 
-/// The next transaction of a thread with this [`style`], whose log has `records` records, and those up to `position` are used.
+/// Returns the next transaction of a thread with this [`style`], whose log has `records` records, of which `position` are used.
 fn plan_in_style(style: u8, unique: u64, (position, records): (u32, u32), random: &mut Rng) -> Plan {
     let room = records.saturating_sub(position);
     match style {
@@ -434,9 +433,9 @@ fn plan_in_style(style: u8, unique: u64, (position, records): (u32, u32), random
     }
 }
 
-/// The style of a thread's transactions. Some threads do nothing but fill the log in a few transactions, and end some at
-/// its last records; some leave a part of the log free in one run and fill it with small transactions in another.
-/// More of them where a step of a log's end is left out, and more [first runs](first_runs) where it is that which only they show.
+/// Chooses the style of a thread's transactions. In some styles a few transactions fill the log, often to its last records. In others a run leaves a
+/// part of the log free, and another run fills it with small transactions. These styles are more frequent if a step at a log's end is omitted; so are
+/// [first runs](first_runs) if only they reveal the omitted step.
 pub(super) fn style(omitted: Option<Step>, random: &mut Rng) -> u8 {
     match omitted {
         Some(Step::RestartPhaseEarly) if random.bool() => FIRST_RUNS,
@@ -448,12 +447,11 @@ pub(super) fn style(omitted: Option<Step>, random: &mut Rng) -> u8 {
 /// The style of [`first_runs`].
 const FIRST_RUNS: u8 = 4;
 
-/// A transaction that takes a good part of the log, however transactions get there: runs are short, and end well
-/// before the log does.
+/// Returns a transaction that takes a good part of the log, wherever it begins, so that runs are short and end well before the log does.
 fn large(unique: u64, records: u32, random: &mut Rng) -> Plan {
-    // Often the same words as others of these.
+    // Often write the same words as other such transactions.
     let seed = if random.bool() { Plan::SAME_WORDS } else { random.u64(..) | 2 << 3 };
-    // Or so much that the next run gets further with its first transaction than this one did in all.
+    // Sometimes write so much that the next run's first transaction gets further than this whole run.
     let filler = if random.u8(..3) == 0 {
         random.u32(records / 2..=most(records))
     } else {
@@ -463,7 +461,7 @@ fn large(unique: u64, records: u32, random: &mut Rng) -> Plan {
     Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: false }
 }
 
-/// Whether a step matters where a log ends or begins anew.
+/// Returns whether a step matters where a log ends or restarts.
 pub(super) fn at_the_end(step: Step) -> bool {
     use Step::*;
     matches!(
@@ -479,7 +477,7 @@ pub(super) fn at_the_end(step: Step) -> bool {
     )
 }
 
-/// Whether a step is one of recovery.
+/// Returns whether a step is one of recovery.
 pub(super) fn in_recovery(step: Step) -> bool {
     use Step::*;
     matches!(
@@ -500,7 +498,7 @@ pub(super) fn in_recovery(step: Step) -> bool {
     )
 }
 
-/// Whether a step sees to it that what one life leaves means nothing to the next.
+/// Returns whether a step makes the remains of one life harmless to the next.
 pub(super) fn between_lives(step: Step) -> bool {
     use Step::*;
     matches!(
@@ -517,12 +515,12 @@ pub(super) fn between_lives(step: Step) -> bool {
     )
 }
 
-/// The most records that the writes of a transaction are to take in a log of `records`.
+/// Returns how many records the writes of a transaction may take, at most, in a log of `records`.
 fn most(records: u32) -> u32 {
     records - records.div_ceil(16)
 }
 
-/// A transaction of a shaped history, where a log of `records` has room for `room` more.
+/// Returns a transaction of a shaped history, in a log of `records` with room for `room` more.
 fn shaped(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
     let kind = random.u8(..20);
     let mut plan = Plan {
@@ -538,7 +536,7 @@ fn shaped(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
         5..8 => random.u32(..4),
         8..11 => random.u32(2..4 + records / 6),
         11 => random.u32(records / 6..records * 4 / 5),
-        // Up to just before the log's end.
+        // Fill the log until just before its end.
         _ => {
             plan.operations = random.u32(..2);
             room.saturating_sub(2 * plan.operations + random.u32(..10))
@@ -551,7 +549,7 @@ fn shaped(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
     plan
 }
 
-/// A transaction that goes to the last part of the log; or a small one there; or one that does not fit any more.
+/// Returns a transaction that reaches the last part of the log, a small one in that part, or one that does not fit any more.
 fn partly(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
     let end = random.u32(4..5 + records / 8);
     let filler = match room.saturating_sub(end) {
@@ -563,18 +561,18 @@ fn partly(unique: u64, room: u32, records: u32, random: &mut Rng) -> Plan {
     Plan { seed, unique, operations: 0, filler, reads_only: false, gives_up: random.u8(..8) == 0 }
 }
 
-/// Short and long runs of a log by turns: a little, then a transaction that does not fit behind it, so that the log
-/// begins anew, and that reaches beyond where the short run ended, over what the run before that one has left.
+/// Returns transactions that make short and long runs of a log alternate: a small one, then one that does not fit after it, so that the log restarts.
+/// The latter reaches beyond the end of the short run, over the remains of the run before it.
 fn by_turns(unique: u64, position: u32, records: u32, random: &mut Rng) -> Plan {
     let room = records.saturating_sub(position);
     let filler = if (1..records / 2).contains(&position) {
         random.u32(room..records)
     } else {
-        // Behind a long one: what does not fit.
+        // After a long run, the transaction must not fit.
         let little = random.u32(1 + records / 16..2 + records / 4);
         little.max(if position == 0 { 0 } else { room.min(records * 2 / 5) })
     };
-    // Words of their own.
+    // Write words that no other transaction writes.
     let seed = random.u64(..) | 2 << 3;
     Plan {
         seed,
@@ -586,8 +584,8 @@ fn by_turns(unique: u64, position: u32, records: u32, random: &mut Rng) -> Plan 
     }
 }
 
-/// A first run of a log that holds what was given up alone, and ends just before the last record; then small
-/// transactions, and one whose commit record is the last record. All of them write the same words.
+/// Returns the transactions of first runs. The first one gives up, and its records end just before the last record. Small transactions follow, and
+/// one whose commit record is the last record. All of them write the same words.
 fn first_runs(unique: u64, position: u32, records: u32, random: &mut Rng) -> Plan {
     let number = unique & 0xffff;
     let room = records.saturating_sub(position);
@@ -600,12 +598,12 @@ fn first_runs(unique: u64, position: u32, records: u32, random: &mut Rng) -> Pla
     Plan::words(unique, filler, number == 0)
 }
 
-/// A transaction that ends at the end of the log: its commit or abort record is the last record; or the
-/// record before the last; or its commit record ends the line before the last line.
+/// Returns a transaction that ends at the end of the log: its commit or abort record is the last record, or its abort record is the one before, or
+/// its commit record ends the line before the last line.
 fn edge(unique: u64, room: u32, random: &mut Rng) -> Plan {
     let before_end = [1, 2, 5][random.usize(..3)];
     Plan {
-        // Words of their own, three times in four: where a transaction is copied into the log, a word takes one record.
+        // Three times in four, write words that no other transaction writes: if a transaction is copied into the log, each word takes one record.
         seed: random.u64(..) | if random.u8(..4) > 0 { 2 << 3 } else { 0 },
         unique,
         operations: 0,

@@ -1,6 +1,6 @@
-//! Exploration of schemes: which states can a power failure leave, and does recovery repair each of them?
+//! Explores schemes: finds the states that a power failure can leave, and checks that recovery repairs each of them.
 //!
-//! A *life* of a pool runs in an [`X86World`](strandline_check::x86::X86World); recovery and the oracle run on all that a crash of it may
+//! A *life* of a pool runs in an [`X86World`](strandline_check::x86::X86World). Recovery and the oracle run on every state that a crash of it may
 //! leave.
 
 pub(crate) mod campaign;

@@ -1,10 +1,9 @@
-//! The oracle, on every word that transactions may write.
+//! The oracle, which judges every word that transactions may write.
 //!
-//! After recovery the words equal the execution, in the order of [`Update::order`], of a set S of transactions that entered
-//! commit, where S holds every acknowledged transaction and everything it read from (acknowledged readers
-//! too) and is closed under reads-from and overwrites. Who read from whom is known exactly: the world notes which
-//! store each load saw. Transactions in commit that need not be in S are few, at most one for each thread, so
-//! every closed S is tried.
+//! After recovery the words must equal the execution, in the order of [`Update::order`], of a set S of transactions that entered commit. S must hold
+//! every acknowledged transaction and everything that an acknowledged transaction or reader read from, and must be closed under reads-from and
+//! overwrites. Reads-from is known exactly, because the world notes which store each load saw. Only a few transactions in commit may be missing from
+//! S, at most one for each thread, so every closed S is tried.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,21 +12,21 @@ use super::workload::Effect;
 use strandline_check::x86::{Recovered, mix};
 use strandline_check::x86::{Trace, Update};
 
-/// The words that a run's transactions and recovery wrote, and what all others hold.
+/// The words that a run's transactions and recovery wrote, and the contents of all other words.
 pub struct Home {
-    /// Pool word numbers.
+    /// The words' numbers in the pool.
     words: Vec<u32>,
-    /// For each word of the pool its place in `words`, plus one.
+    /// For each word of the pool one more than its index in `words`.
     slots: Vec<u32>,
-    /// The pool after the recovery that the run began with, and a number for it.
+    /// The pool after the recovery that the run began with, and its fingerprint.
     settled: Vec<u64>,
     settled_key: u64,
-    /// The words that transactions wrote, each with the indices of the trace's updates that did, in order.
+    /// The words that transactions wrote, each with the indices of the trace's updates that wrote it, in order.
     writers: Vec<(u32, u32)>,
 }
 
 impl Home {
-    /// Of `trace`, whose first transaction found `settled`; transactions write words from number `data` on.
+    /// Collects the words of `trace`, whose first transaction found `settled`; transactions write words from number `data` on.
     pub fn new(trace: &Trace, settled: Vec<u64>, data: &std::ops::Range<usize>) -> Self {
         let words: BTreeSet<u32> = trace
             .lines
@@ -48,60 +47,60 @@ impl Home {
         Self { words, slots, settled, settled_key, writers }
     }
 
-    /// The indices of the trace's first `count` updates that wrote `word`.
+    /// Returns the indices of those of the trace's first `count` updates that wrote `word`.
     fn writers(&self, word: u32, count: usize) -> impl Iterator<Item = usize> {
         let from = self.writers.partition_point(|&(other, _)| other < word);
         let writers = self.writers[from..].iter().take_while(move |&&(other, _)| other == word);
         writers.map(|&(_, index)| index as usize).take_while(move |&index| index < count)
     }
 
-    /// The pool after the recovery that the run began with.
+    /// Returns the pool after the recovery that the run began with.
     pub fn settled(&self) -> &[u64] {
         &self.settled
     }
 
-    /// A number for it.
+    /// Returns the fingerprint of the settled pool.
     pub fn settled_key(&self) -> u64 {
         self.settled_key
     }
 
-    /// Whether the run's transactions or its first recovery wrote word `word`.
+    /// Returns whether the run's transactions or its first recovery wrote word `word`.
     pub fn contains(&self, word: u32) -> bool {
         self.slots[word as usize] != 0
     }
 
-    /// The place of a word that was written.
+    /// Returns the index of a word that was written.
     fn slot(&self, word: u32) -> u32 {
         self.slots[word as usize] - 1
     }
 }
 
-/// What is right after a crash at one point.
+/// The expected states after a crash at one point.
 pub struct Expectation {
-    /// For each word of [`Home`] its value if nothing optional is in S, and the place in the order of the one that wrote it.
+    /// For each word of [`Home`] its value if S has no optional transaction, and its writer's place in the order.
     values: Vec<(u64, u64)>,
     /// The words that no optional transaction wrote, and their values.
     certain: Vec<(u32, u64)>,
-    /// The others, and for each of them its value for each of `sets`.
+    /// The words that optional transactions wrote, and for each its value for each of `sets`.
     contested: Vec<u32>,
     contested_values: Vec<u64>,
     /// Words (slots) that optional transactions wrote: slot, index in `optional`, place in the order, value.
     optional_writes: Vec<(u32, u32, u64, u64)>,
     /// Indices of the trace's updates that may be in S.
     optional: Vec<usize>,
-    /// Indices that must be.
+    /// Indices of the trace's updates that must be in S.
     required: Vec<usize>,
-    /// The closed sets of optional transactions, a bit for each.
+    /// The closed sets of optional transactions, with a bit for each transaction.
     sets: Vec<u32>,
-    /// For each of `sets`, a number for S: what its transactions did to words and structure.
+    /// For each of `sets` a fingerprint of S: what its transactions did to words and structure.
     keys: Vec<u64>,
-    /// A number for all that this expects.
+    /// A fingerprint of the whole expectation.
     fingerprint: u64,
     /// What the trace itself shows to be wrong.
     wrong: Option<String>,
 }
 
-/// A number for what a transaction did to words and structure.
+/// Returns a fingerprint of what a transaction did to words and structure.
 fn change(update: &Update, effects: &[Effect]) -> u64 {
     let words = update
         .writes
@@ -112,19 +111,19 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
     mix(words, hasher.finish())
 }
 
-/// Transactions that may be in commit at once, of all threads.
+/// How many transactions may be in commit at once, over all threads.
 pub(crate) const MOST_IN_COMMIT: usize = 8;
 
-/// Which sets of transactions may have survived, besides what [`Expectation`] demands of all.
+/// Which sets of transactions may have survived, besides the general rules of [`Expectation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Any.
+    /// Any closed set.
     Closed,
-    /// Prefixes in the order of TxIDs: the log is totally ordered.
+    /// Prefixes in the order of TxIDs, because the log is totally ordered.
     Prefix,
 }
 
-/// By slot the newest value that `updates` wrote, with that update's place in the order; where they wrote none, what was settled.
+/// Returns for each slot the newest value that `updates` wrote, with that update's place in the order, or else the settled value.
 fn newest_values<'u>(home: &Home, updates: impl Iterator<Item = &'u Update>) -> Vec<(u64, u64)> {
     let mut values: Vec<(u64, u64)> =
         home.words.iter().map(|&word| (home.settled[word as usize], 0)).collect();
@@ -152,7 +151,7 @@ impl<'t> Entered<'t> {
         Self { trace, home, updates: &trace.updates[..entered] }
     }
 
-    /// What membership of one brings with it: what it read from, and older writers of its words.
+    /// Returns the transactions that must be in S if transaction `index` is: those that it read from, and older writers of its words.
     fn brings(&self, index: usize) -> impl Iterator<Item = usize> {
         let (updates, update) = (self.updates, &self.updates[index]);
         let read = update.reads.iter().filter_map(|&(_, time)| self.trace.writer(time));
@@ -161,7 +160,7 @@ impl<'t> Entered<'t> {
         read.chain(overwritten.filter(|&other| updates[other].order < update.order))
     }
 
-    /// For each transaction whether it must be in S after a crash at `time`, and what is wrong if there is no such S.
+    /// Returns for each transaction whether it must be in S after a crash at `time`, and what is wrong if there is no such S.
     fn required(&self, time: u32, survival: Survival) -> (Vec<bool>, Option<String>) {
         let (trace, updates) = (self.trace, self.updates);
         let mut is_required = vec![false; updates.len()];
@@ -188,7 +187,7 @@ impl<'t> Entered<'t> {
         (is_required, wrong)
     }
 
-    /// Whether a set of transactions brings no others with it: those that are required, and those of `optional` whose bit in `set` is 1.
+    /// Returns whether a set of transactions is closed. It has the required transactions, and those of `optional` whose bit in `set` is 1.
     fn is_closed(&self, set: u32, is_required: &[bool], optional: &[usize]) -> bool {
         let is_taken = |bit: usize| set >> bit & 1 == 1;
         optional.iter().enumerate().filter(|&(bit, _)| is_taken(bit)).all(|(_, &index)| {
@@ -199,7 +198,7 @@ impl<'t> Entered<'t> {
         })
     }
 
-    /// What `optional` transactions wrote, sorted: slot, index in `optional`, place in the order, value.
+    /// Returns the writes of `optional` transactions, sorted: slot, index in `optional`, place in the order, value.
     fn writes_of(&self, optional: &[usize]) -> Vec<(u32, u32, u64, u64)> {
         let mut all: Vec<_> = Vec::new();
         for (bit, &index) in optional.iter().enumerate() {
@@ -211,7 +210,7 @@ impl<'t> Entered<'t> {
     }
 }
 
-/// How many optional transactions are considered at most, and which sets of `optional` ones (a bit for each) are tried.
+/// Returns how many optional transactions are considered, at most, and which sets of `optional` ones (a bit for each) are tried.
 fn candidates(survival: Survival, optional: usize) -> (usize, Vec<u32>) {
     match survival {
         Survival::Closed => (MOST_IN_COMMIT, (0..1u32 << optional.min(MOST_IN_COMMIT)).collect()),
@@ -220,12 +219,12 @@ fn candidates(survival: Survival, optional: usize) -> (usize, Vec<u32>) {
 }
 
 impl Expectation {
-    /// For a crash at `time`.
+    /// Computes the expectation for a crash at `time`.
     pub fn at(trace: &Trace, home: &Home, effects: &[Vec<Effect>], time: u32) -> Self {
         Self::surviving(trace, home, effects, time, Survival::Closed)
     }
 
-    /// For a crash at `time`, after which sets of this kind may be there.
+    /// Computes the expectation for a crash at `time` after which sets of kind `survival` may have survived.
     pub fn surviving(
         trace: &Trace,
         home: &Home,
@@ -278,7 +277,7 @@ impl Expectation {
         expected
     }
 
-    /// Sorts out the words that depend on which optional transactions are there.
+    /// Separates the words that depend on which optional transactions are in S.
     fn contest(&mut self, home: &Home) {
         let mut slots: Vec<u32> = self.optional_writes.iter().map(|write| write.0).collect();
         slots.dedup();
@@ -293,7 +292,7 @@ impl Expectation {
         }
     }
 
-    /// The value that word `slot` has if `set` is in S.
+    /// Returns the value of word `slot` if `set` is in S.
     fn value(&self, slot: u32, set: u32) -> u64 {
         let mut newest = self.values[slot as usize];
         let from = self.optional_writes.partition_point(|write| write.0 < slot);
@@ -306,10 +305,10 @@ impl Expectation {
         newest.0
     }
 
-    /// Judges the recovered `memory`; returns the set S: its optional part.
+    /// Judges the recovered `memory`. Returns the optional part of the set S.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns what is wrong.
     pub fn judge(&self, home: &Home, memory: &impl Recovered) -> Result<u32, String> {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
@@ -340,25 +339,25 @@ impl Expectation {
         Ok(first.map_or(0, |first| self.sets[first]))
     }
 
-    /// The indices of the trace's updates that are in S, for its optional part `set`.
+    /// Returns the indices of the trace's updates that are in S, whose optional part is `set`.
     pub fn members(&self, set: u32) -> Vec<usize> {
         let optional = self.optional.iter().enumerate();
         let taken = optional.filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, &index)| index);
         self.required.iter().copied().chain(taken).collect()
     }
 
-    /// A number for S, equal only for transactions that did the same.
+    /// Returns a fingerprint of S, which is equal only if the transactions did the same.
     pub fn key(&self, set: u32) -> u64 {
         self.sets.iter().position(|&other| other == set).map_or(0, |at| self.keys[at])
     }
 
-    /// A number for all that this expects.
+    /// Returns a fingerprint of the whole expectation.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
     fn explain(&self, home: &Home, memory: &impl Recovered) -> String {
-        // The set that comes closest.
+        // Report the differences from the closest set.
         let differences = |set: u32| {
             let slots = home.words.iter().enumerate();
             slots.filter(|&(slot, &word)| self.value(slot as u32, set) != memory.load_word(word)).count()

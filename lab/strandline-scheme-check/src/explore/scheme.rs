@@ -1,4 +1,4 @@
-//! The schemes that are checked, from their descriptors.
+//! The checked schemes, derived from their descriptors.
 
 use strandline_core::Concurrency;
 use strandline_core::memory::Step;
@@ -10,35 +10,35 @@ use strandline_schemes::{HARDWARE, HARDWARE_FLUSHED, Locking, Program};
 pub struct CheckedScheme {
     /// The name in `strandline-lab list`, or `strandline` for the product.
     pub name: &'static str,
-    /// What is to be known of the scheme.
+    /// The scheme's descriptor.
     pub kind: SchemeKind,
     /// How its transactions are isolated.
     pub concurrency: Concurrency,
-    /// Whether it takes the product's path, and not the laboratory's.
+    /// Whether it takes the product's path instead of the laboratory's.
     pub is_product: bool,
-    /// The plain program that runs instead of transactions; the scheme makes its pool.
+    /// The plain program that runs instead of transactions, in a pool of the scheme.
     pub plain: Option<Program>,
-    /// Steps that may be left out in this mode, and why.
+    /// Steps that may be left out in this mode, and the reasons.
     pub redundant: &'static [(Step, &'static str)],
-    /// The schemes whose pools its program recovers.
+    /// The schemes whose pools its program can recover.
     pub known: Schemes,
 }
 
 impl CheckedScheme {
-    /// A scheme in one of its modes, on the laboratory's path.
+    /// Creates a scheme in one of its modes, on the laboratory's path.
     pub fn new(kind: SchemeKind, mode: &Mode) -> Self {
         let Mode { name, concurrency, redundant } = *mode;
         let known = strandline_schemes::ALL;
         Self { name, kind, concurrency, is_product: false, plain: None, redundant, known }
     }
 
-    /// The same in a program that knows these schemes.
+    /// Returns the same scheme in a program that knows these schemes.
     #[must_use]
     pub fn among(self, known: Schemes) -> Self {
         Self { known, ..self }
     }
 
-    /// Plain programs, which leave durability to hardware; their histories declare no locks.
+    /// Returns the plain programs, which leave durability to hardware. Their histories declare no locks.
     pub(crate) fn plain() -> [Self; 2] {
         [("plain", &HARDWARE, false), ("plain-flushed", &HARDWARE_FLUSHED, true)].map(
             |(name, kind, flushes)| {
@@ -48,38 +48,38 @@ impl CheckedScheme {
         )
     }
 
-    /// What applications get, on their own path.
+    /// Returns the scheme that applications use, on the product's path.
     fn product(mode: &Mode) -> Self {
         Self { is_product: true, ..Self::new(&PRODUCT, mode) }
     }
 
-    /// Its steps, each of which makes a mutant.
+    /// Returns the scheme's steps, each of which yields a mutant.
     pub fn steps(&self) -> impl Iterator<Item = Step> + use<> {
         self.kind.all_steps()
     }
 
-    /// Why it loses nothing without `step`, where that is known.
+    /// Returns the reason why the scheme loses nothing without `step`, if known.
     pub fn redundant(&self, step: Step) -> Option<&'static str> {
         self.redundant.iter().find(|(other, _)| *other == step).map(|&(_, why)| why)
     }
 
-    /// Whether its logs are written from begin to end, in one run after another.
+    /// Returns whether its logs are written from beginning to end, in one run after another.
     pub(super) fn has_runs(&self) -> bool {
         self.steps().any(|step| step == Step::RestartPhase)
     }
 
-    /// Whether it says only when a worker is drained that commits are durable.
+    /// Returns whether it acknowledges commits only when a worker is drained.
     pub(crate) fn acknowledges_when_drained(&self) -> bool {
         self.kind.acknowledges_when_drained()
     }
 }
 
-/// What promises durability on real memory: the product in its modes, and all schemes on the laboratory's path.
+/// Returns all schemes that promise durability on real memory: the product in its modes, and the others on the laboratory's path.
 pub fn schemes() -> Vec<CheckedScheme> {
     schemes_of(strandline_schemes::ALL)
 }
 
-/// The same with the schemes of another registry.
+/// Like [`schemes`], for the schemes of another registry.
 pub fn schemes_of(known: Schemes) -> Vec<CheckedScheme> {
     let product = PRODUCT.modes.iter().map(CheckedScheme::product);
     let durable = known.iter().filter(|kind| kind.is_durable() && kind.is_native);

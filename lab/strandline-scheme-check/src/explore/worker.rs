@@ -1,7 +1,7 @@
-//! A worker on either path, as workloads see it: they are compiled once for both.
+//! A worker on either path, as workloads see it. Workloads are compiled once for both.
 //!
-//! The word workloads need a [`Transaction`] alone. Typed code is compiled for the engine's own transaction, so there the
-//! few operations of the typed workload are what is called through the object.
+//! The word workloads need only a [`Transaction`]. Typed code is compiled for the engine's own transaction type, so the few operations of the typed
+//! workload are methods of the trait object.
 
 use strandline::hosted::{initialise, with_root};
 use strandline_core::engine::{Control, Over, Setup, SingleWriter, Stm, Tx, Worker};
@@ -17,9 +17,9 @@ use strandline_structures::model::{Contents, Operation, Outcome};
 
 /// A transaction with the operations of the typed workload.
 pub(crate) trait CheckedTx: Transaction {
-    /// [`Everything::apply`].
+    /// Calls [`Everything::apply`].
     fn apply(&mut self, operation: &Operation) -> Result<Outcome, Abort>;
-    /// [`Everything::contents`].
+    /// Calls [`Everything::contents`].
     fn contents(&mut self) -> Result<Contents, Abort>;
 }
 
@@ -33,7 +33,7 @@ impl<C: Control> CheckedTx for Tx<C> {
     }
 }
 
-/// A plain program has words alone.
+/// A plain program supports only words.
 impl<M: Memory> CheckedTx for PlainTx<M> {
     fn apply(&mut self, _: &Operation) -> Result<Outcome, Abort> {
         Err(self.fail(Error::Unsupported("typed collections in a plain program".into())))
@@ -46,18 +46,18 @@ impl<M: Memory> CheckedTx for PlainTx<M> {
 
 type Body<'b> = dyn FnMut(&mut dyn CheckedTx) -> Result<(), Abort> + 'b;
 
-/// What workloads need of a worker, without generic methods.
+/// The operations that workloads need of a worker, without generic methods.
 trait Checked {
     fn execute(&mut self, reads_only: bool, body: &mut Body) -> Result<()>;
     fn make_everything(&mut self) -> Result<()>;
     fn drain(&mut self) -> Result<()>;
     fn statistics(&self) -> Statistics;
     fn log_index(&self) -> u64;
-    /// [`Worker::release_held`].
+    /// Calls [`Worker::release_held`].
     fn release_held(&mut self) -> Result<()> {
         Ok(())
     }
-    /// [`Worker::compact`]; where to go on.
+    /// Calls [`Worker::compact`]; returns where to continue.
     fn compact(&mut self, _from: u64) -> Result<Option<u64>> {
         Err(Error::Unsupported("a compaction by a plain program".into()))
     }
@@ -123,7 +123,7 @@ impl<C: Control> Checked for Worker<C> {
     }
 }
 
-/// A worker on the product's path.
+/// Creates a worker on the product's path.
 fn product<'m, C: Control<Scheme = Product> + 'm>(
     view: View<&'m Hosted>,
     control: C,
@@ -133,7 +133,7 @@ where
     Setup<C>: From<C>,
 {
     let mut worker = Worker::lease(view, control, shared_log)?;
-    // The oracle of the device world knows large transactions.
+    // Only the device world permits large transactions, since its oracle knows them.
     if shared_log.is_none() {
         worker.keep_to_log();
     }
@@ -144,15 +144,15 @@ where
 pub(crate) struct AnyWorker<'m>(Box<dyn Checked + 'm>);
 
 impl<'m> AnyWorker<'m> {
-    /// One on the laboratory's path.
+    /// Creates a worker on the laboratory's path.
     pub fn laboratory(worker: Worker<Over<Concurrency, &'m Hosted>>) -> Self {
         Self(Box::new(worker))
     }
 
-    /// One on the product's path.
+    /// Creates a worker on the product's path.
     ///
     /// # Errors
-    /// As [`Worker::lease`]; [`Error::Parameter`]: it has no such mode.
+    /// Returns the errors of [`Worker::lease`], and [`Error::Parameter`] if there is no such mode.
     pub fn product(
         view: View<&'m Hosted>,
         concurrency: Concurrency,
@@ -165,28 +165,28 @@ impl<'m> AnyWorker<'m> {
         }))
     }
 
-    /// A plain program's, with the arena of this number.
+    /// Creates a plain program's worker with the arena of this number.
     pub fn plain(view: View<&'m Hosted>, index: u64, program: Program) -> Self {
         Self(Box::new((PlainWorker::new(view, index, program), index)))
     }
 
-    /// [`Worker::log_index`].
+    /// Calls [`Worker::log_index`].
     pub fn log_index(&self) -> u64 {
         self.0.log_index()
     }
 
-    /// Frees the chunks that a compaction held when the power failed: [`Worker::release_held`].
+    /// Frees the chunks that a compaction held when the power failed: calls [`Worker::release_held`].
     ///
     /// # Errors
-    /// The device fails.
+    /// Returns an error if the device fails.
     pub fn release_held(&mut self) -> Result<()> {
         self.0.release_held()
     }
 
-    /// Releases the disk space of all free chunks: [`Worker::compact`].
+    /// Releases the disk space of all free chunks: calls [`Worker::compact`].
     ///
     /// # Errors
-    /// The device fails.
+    /// Returns an error if the device fails.
     pub fn compact(&mut self) -> Result<()> {
         let mut next = Some(0);
         while let Some(from) = next {
@@ -195,10 +195,10 @@ impl<'m> AnyWorker<'m> {
         Ok(())
     }
 
-    /// Makes what the typed workload works on.
+    /// Creates the collections of the typed workload.
     ///
     /// # Errors
-    /// The pool is too small.
+    /// Returns an error if the pool is too small.
     pub fn make_everything(&mut self) -> Result<()> {
         self.0.make_everything()
     }

@@ -1,6 +1,6 @@
-//! Small histories over each structure: what their transactions do, and what they did to the structure's contents.
+//! Small histories over each structure: the operations of their transactions, and the effects on the structure's contents.
 //!
-//! Every value written is unique, so that an old version is never taken for a new one.
+//! Every value written is unique, so that an old version cannot be mistaken for a new one.
 
 use std::hash::{Hash, Hasher};
 
@@ -19,7 +19,7 @@ use strandline_workloads::{Checked, UnknownName, WorkloadKind, Workloads};
 
 use super::worker::{AnyWorker, CheckedTx};
 
-/// What a transaction did to the structure, and what it was told.
+/// What a transaction did to the structure, and the result that it received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Effect {
     operation: Operation,
@@ -49,11 +49,11 @@ pub enum Workload {
     Typed,
     /// Values of several pages, in the device world alone.
     Extents,
-    /// One of a registry.
+    /// A workload from a registry.
     Registered(Registered),
 }
 
-/// A workload that says itself how it is checked.
+/// A registered workload that describes how it is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Registered {
     name: &'static str,
@@ -61,7 +61,7 @@ pub struct Registered {
 }
 
 impl Registered {
-    /// The workload, if it does.
+    /// Returns the workload, or `None` if it does not describe that.
     pub fn new(kind: WorkloadKind) -> Option<Self> {
         kind.checked.map(|checked| Self { name: kind.name, checked })
     }
@@ -83,7 +83,7 @@ impl Hash for Registered {
 }
 
 impl Workload {
-    /// All that the checker has of its own for every world.
+    /// The checker's own workloads that run in every world.
     pub const ALL: [Self; 9] = [
         Self::Sps,
         Self::Hash,
@@ -96,7 +96,7 @@ impl Workload {
         Self::Typed,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sps => "sps",
@@ -113,16 +113,16 @@ impl Workload {
         }
     }
 
-    /// All: those of the checker's own, and then those of a registry that say how they are checked.
+    /// Returns all workloads: the checker's own, and then those of a registry that describe how they are checked.
     pub fn all_of(workloads: Workloads) -> impl Iterator<Item = Self> {
         let registered = workloads.iter().filter_map(Registered::new).map(Self::Registered);
         Self::ALL.into_iter().chain(registered)
     }
 
-    /// The one of this name among [`Workload::all_of`].
+    /// Returns the workload with this name among [`Workload::all_of`].
     ///
     /// # Errors
-    /// There is none; it says which there are.
+    /// Returns an error that lists the known names if there is none.
     pub fn of_name(workloads: Workloads, name: &str) -> Result<Self, UnknownName> {
         let found = Self::all_of(workloads).find(|workload| workload.name() == name);
         found.ok_or_else(|| {
@@ -130,12 +130,12 @@ impl Workload {
         })
     }
 
-    /// Bytes of the chunks of its pools.
+    /// Returns the size in bytes of the chunks of its pools.
     pub(crate) fn chunk_bytes(self) -> u64 {
         if self == Self::Extents { 16 << 10 } else { 4096 }
     }
 
-    /// Heap chunks that it needs.
+    /// Returns how many heap chunks it needs.
     pub(crate) fn chunks(self, threads: u64) -> u64 {
         match self {
             Self::Sps => 1,
@@ -151,28 +151,28 @@ impl Workload {
     }
 }
 
-/// What one transaction is to do.
+/// The operations of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Seed of its choices, the same in every attempt.
+    /// The seed of its choices, which are the same in every attempt.
     pub seed: u64,
-    /// Number that no other transaction has, below 2^40.
+    /// A number below 2^40 that no other transaction has.
     pub unique: u64,
-    /// Operations on the structure.
+    /// How many operations on the structure it performs.
     pub operations: u32,
-    /// Writes to fill the log, of one word again and again or of many.
+    /// How many further words it writes to fill the log, one word repeatedly or many words.
     pub filler: u32,
-    /// Whether it only reads.
+    /// Whether the transaction only reads.
     pub reads_only: bool,
     /// Whether its caller gives it up in the end.
     pub gives_up: bool,
 }
 
 impl Plan {
-    /// Transactions for each of `threads` threads that conflict with those of the others, one of them given up.
+    /// Returns transactions for each of `threads` threads that conflict with those of the others; one of them gives up.
     pub(crate) fn conflicting(workload: Workload, threads: usize, transactions: u32) -> Vec<Vec<Self>> {
         let plan = |thread: u64, number: u64| Self {
-            // The same seed for all threads: they take the same keys, and so conflict.
+            // All threads have the same seed, so they choose the same keys and conflict.
             seed: 7 + number,
             unique: thread << 8 | number,
             operations: 1,
@@ -184,7 +184,7 @@ impl Plan {
         (0..threads as u64).map(of).collect()
     }
 
-    /// A small one at random; those without operations seldom conflict with others.
+    /// Returns a small random transaction. One without operations seldom conflicts with others.
     pub(super) fn short(unique: u64, random: &mut Rng) -> Self {
         let operations = [0, 0, 1, 1, 1, 2][random.usize(..6)];
         let filler = random.u32(u32::from(operations == 0)..3);
@@ -192,10 +192,10 @@ impl Plan {
         Self { seed: random.u64(..), unique, operations, filler, reads_only: false, gives_up }
     }
 
-    /// The seed of fillers that all begin at the same word, and write no word twice.
+    /// The seed of fillers that begin at the same word, and write no word twice.
     pub(super) const SAME_WORDS: u64 = 2 << 3 | 2;
 
-    /// Writes so many words of its own, the same ones as others of these, and does nothing else.
+    /// Returns a transaction that only writes so many words, the same words as others of its kind.
     pub(super) fn words(unique: u64, words: u32, gives_up: bool) -> Self {
         Self { seed: Self::SAME_WORDS, unique, operations: 0, filler: words, reads_only: false, gives_up }
     }
@@ -203,22 +203,21 @@ impl Plan {
 
 const WORDS: Words = Words {
     count: 6,
-    // Two on a line.
+    // Two words on each line.
     byte: |place| 256 + 32 * place,
     invariant: Invariant::Permutation,
 };
 const KEYS: u64 = 6;
 const SLOTS: u64 = 5;
-/// A third of the words of fillers that write no word twice: they begin at one of the thirds. All of them end within
-/// the page of the roots.
+/// A third of the words that fillers which write no word twice use. They begin at one of the thirds, and end within the page of the roots.
 const SPREAD_WORDS: u64 = 116;
 
-/// The word that filler goes to; not the model's.
+/// Returns the address of a filler's word, which is not part of the structure's model.
 fn scratch(tx: &impl Read, which: u64) -> PersistentAddress {
     tx.root(0).byte(1024 + 64 * which)
 }
 
-/// The choices of one transaction's operations.
+/// The random choices of one transaction's operations.
 struct Chance {
     random: Rng,
     /// The last value's number.
@@ -236,13 +235,13 @@ impl Choices for Chance {
 
     fn value(&mut self) -> u64 {
         self.unique += 1;
-        // Lengths that leave room in short logs.
+        // Only lengths that leave room in short logs.
         self.unique << 8 | self.below(12)
     }
 }
 
 impl Workload {
-    /// The structure; `None`: the typed collections.
+    /// Returns the structure; `None` for the typed collections.
     fn structure(self) -> Option<&'static dyn Structure> {
         Some(match self {
             Self::Sps => &WORDS,
@@ -259,22 +258,22 @@ impl Workload {
         })
     }
 
-    /// Makes the structure.
+    /// Creates the structure.
     ///
     /// # Errors
-    /// The pool is too small.
+    /// Returns an error if the pool is too small.
     pub(crate) fn create(self, runner: &mut AnyWorker) -> Result<()> {
         let Some(structure) = self.structure() else { return runner.make_everything() };
         let root = runner.view(|tx| Ok(tx.root(0)))?;
         structure.create(&mut AnyRunner::new(runner), root)
     }
 
-    /// Carries out `plan`; returns what it did if it committed, `None` if its caller gave it up.
+    /// Executes `plan`. Returns its effects if it committed, and `None` if its caller gave it up.
     ///
     /// # Errors
-    /// What the library reports besides an abort.
+    /// Returns the library's errors except aborts.
     pub(crate) fn act(self, runner: &mut AnyWorker, plan: Plan) -> Result<Option<Vec<Effect>>> {
-        // A plain program whose hardware cannot take it back goes through with it.
+        // A plain program whose hardware cannot roll back commits instead.
         let plan = Plan { gives_up: plan.gives_up && runner.rolls_back(), ..plan };
         let mut effects = Vec::new();
         let body = |tx: &mut &mut dyn CheckedTx| {
@@ -284,7 +283,7 @@ impl Workload {
         let done = if plan.reads_only { runner.view(body) } else { runner.run(body) };
         match done {
             Ok(()) => Ok(Some(effects)),
-            // Given up, or too large for the small pool: nothing has happened.
+            // The transaction gave up, or was too large for the small pool: nothing has happened.
             Err(Error::Aborted | Error::Full { .. } | Error::TransactionTooLarge { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -312,8 +311,8 @@ impl Workload {
                 let value = (plan.unique << 12 | u64::from(i)) << 8 | 3;
                 let at = match plan.seed >> 3 & 3 {
                     1 if i % 8 == 7 => shared,
-                    // Words of their own: what is copied from an execution area fills the log with these alone.
-                    // None follows on the one before, so that each has a record in the shared log, too.
+                    // Words that no other filler writes: a transaction that is copied from an execution area fills the log with only these. No two of
+                    // them are adjacent, so that each has a record of its own in the shared log, too.
                     2 | 3 => spread.word((first + 5 * u64::from(i)) % (3 * SPREAD_WORDS)),
                     _ => mine,
                 };
@@ -346,19 +345,19 @@ impl Workload {
         }
     }
 
-    /// Checks the structure's invariants; returns its contents.
+    /// Checks the structure's invariants, and returns its contents.
     ///
     /// # Errors
-    /// One does not hold.
+    /// Returns an error if an invariant does not hold.
     pub(crate) fn check(self, runner: &mut AnyWorker) -> Result<Contents> {
         runner.view(|tx| self.contents(tx))
     }
 }
 
-/// `contents` after `effects`.
+/// Applies `effects` to `contents`.
 ///
 /// # Errors
-/// A transaction found what nobody had left.
+/// Returns an error if a transaction read something that no transaction had left.
 pub fn apply(contents: &mut Contents, effects: &[Effect]) -> Result<(), String> {
     for Effect { operation, outcome } in effects {
         let expected = contents.apply(operation);

@@ -1,4 +1,4 @@
-//! What recovery makes of each power failure, and whether the oracle agrees.
+//! Recovers from each power failure, and judges the result with the oracle.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -37,13 +37,13 @@ impl Recovered for Image<'_> {
         self.words[word as usize]
     }
 
-    /// Any word that transactions may write: hardware writes lines.
+    /// Returns all words that transactions may write, since hardware writes whole lines.
     fn stored(&self) -> impl Iterator<Item = u32> {
         self.data.clone()
     }
 }
 
-/// A power failure that is judged.
+/// A power failure to judge.
 struct Failure<'a> {
     setup: &'a Setup<'a>,
     trace: &'a Trace,
@@ -56,17 +56,17 @@ struct Failure<'a> {
 pub struct Judge<'a> {
     ground: &'a Ground,
     hardware: &'static Entry,
-    /// What the present life began with, and the structure's contents then.
+    /// The memory with which the present life began, and the structure's contents in it.
     began: (Beginning, Contents),
     /// Sets of transactions for which the structure has been checked.
     checked: HashSet<u64>,
     until: Cell<Option<Instant>>,
     session: Session,
-    /// How much was judged so far.
+    /// What was judged so far.
     pub counts: Counts,
 }
 
-/// The indices of the notes of commits and acknowledgements.
+/// Returns the indices of the notes of commits and acknowledgements.
 fn commit_events(notes: &[Note]) -> Vec<usize> {
     notes
         .iter()
@@ -76,7 +76,8 @@ fn commit_events(notes: &[Note]) -> Vec<usize> {
         .collect()
 }
 
-/// Acknowledges the transactions of `trace` up to the one that the power failure left acknowledged, where that is known; what may survive then.
+/// Acknowledges the transactions of `trace` up to the one that the power failure left acknowledged, if that is known. Returns which sets of
+/// transactions may have survived.
 fn acknowledge(trace: &mut Trace, acknowledged: Option<u64>) -> Survival {
     match acknowledged {
         None => Survival::Closed,
@@ -84,7 +85,7 @@ fn acknowledge(trace: &mut Trace, acknowledged: Option<u64>) -> Survival {
             for update in &mut trace.updates {
                 update.acknowledged = if update.id <= upto { update.entered } else { u32::MAX };
             }
-            // Readers are told when what they read is durable, which is not known of them.
+            // Readers are acknowledged when the data that they read is durable, which is unknown here.
             trace.readers.clear();
             Survival::Prefix
         }
@@ -92,10 +93,10 @@ fn acknowledge(trace: &mut Trace, acknowledged: Option<u64>) -> Survival {
 }
 
 impl<'a> Judge<'a> {
-    /// On `ground`, with this hardware.
+    /// Creates a judge on `ground`, with this hardware.
     ///
     /// # Errors
-    /// The structure does not pass its own check before anything has happened.
+    /// Returns an error if the structure fails its own check before anything has happened.
     pub(super) fn new(ground: &'a Ground, hardware: &'static Entry) -> Result<Self> {
         let mut judge = Self {
             ground,
@@ -110,36 +111,37 @@ impl<'a> Judge<'a> {
         Ok(judge)
     }
 
-    /// A life begins with this.
+    /// Begins a life with this memory.
     ///
     /// # Errors
-    /// The structure does not pass its own check.
+    /// Returns an error if the structure fails its own check.
     pub(super) fn begin(&mut self, beginning: Beginning) -> Result<(), String> {
         let contents = self.contents(&beginning.pool)?;
         self.began = (beginning, contents);
         Ok(())
     }
 
-    /// What the next life begins with when a power failure has left `image`: after the hardware's recovery and the software's.
+    /// Returns the memory with which the next life begins after a power failure has left `image`: the hardware's recovery runs on it, then the
+    /// software's.
     ///
     /// # Errors
-    /// Recovery failed.
+    /// Returns an error if recovery failed.
     pub(super) fn recovered(&self, setup: &Setup<'_>, image: &[u64]) -> Result<Beginning, String> {
         let mut words = self.hardware_recovers(setup, image)?;
         let reserved = words.split_off(self.ground.image.len());
         Ok(Beginning { pool: self.software_recovers(&words)?, reserved })
     }
 
-    /// Stops judging then.
+    /// Sets the time after which judging stops.
     pub(super) fn until(&mut self, instant: Instant, session: &Session) {
         self.until.set(Some(instant));
         self.session = session.clone();
     }
 
-    /// Judges the power failures of a history, in the order of time; they leave so many words.
+    /// Judges the power failures of a history, in the order of time; each leaves this many words.
     ///
     /// # Errors
-    /// One that recovery does not repair.
+    /// Returns the first failure that recovery does not repair.
     pub(super) fn judge(
         &mut self,
         setup: &Setup<'_>,
@@ -185,25 +187,25 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The trace of a history that noted `notes`.
+    /// Returns the trace of a history that noted `notes`.
     fn trace_of(&self, notes: &[Note]) -> Trace {
         let ground = self.ground;
         let threads = ground.case.threads + usize::from(ground.case.scheme.kind.scheme.has_helper());
         let began = self.began.0.pool.clone();
         let mut trace = trace::trace(began, notes, &ground.data, threads);
         if ground.case.scheme.acknowledges_when_drained() {
-            // What a reader saw is durable when its thread has drained, as its own commits are.
+            // Data that a reader saw is durable, like a thread's own commits, when the thread has drained.
             trace.readers.clear();
         }
         trace
     }
 
-    /// Whether judging is to stop.
+    /// Returns whether judging should stop.
     fn is_over(&self) -> bool {
         self.session.is_stopped() || self.until.get().is_some_and(|until| Instant::now() > until)
     }
 
-    /// One power failure, and sometimes another one in the hardware's recovery.
+    /// Judges one power failure, and sometimes another one in the hardware's recovery.
     fn one(&mut self, failure: &Failure<'_>, image: &[u64], random: &mut Rng) -> Result<(), String> {
         let recovered = self.hardware_recovers(failure.setup, image)?;
         self.verdict(failure, &recovered)?;
@@ -218,7 +220,7 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// The words after the hardware's recovery.
+    /// Returns the words after the hardware's recovery.
     fn hardware_recovers(&self, setup: &Setup<'_>, image: &[u64]) -> Result<Vec<u64>, String> {
         let mut image = image.to_vec();
         let (pool, reserved) = image.split_at_mut(self.ground.image.len());
@@ -229,7 +231,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The pool's words after the software's recovery.
+    /// Returns the pool's words after the software's recovery.
     fn software_recovers(&self, pool: &[u64]) -> Result<Vec<u64>, String> {
         let world = self.plain(pool);
         let hosted: Rc<dyn World> = world.clone();
@@ -242,7 +244,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// A part of what recovery has stored: words of the pool, or all of them and reserved words.
+    /// Returns memory with only a part of what recovery has stored: some words of the pool, or all of them and some reserved words.
     fn partly(&self, image: &[u64], recovered: &[u64], random: &mut Rng) -> Vec<u64> {
         let words = self.ground.image.len();
         let in_pool = random.bool();
@@ -264,21 +266,21 @@ impl<'a> Judge<'a> {
         part.collect()
     }
 
-    /// The software's recovery, and the oracle.
+    /// Runs the software's recovery, and then the oracle.
     fn verdict(&mut self, failure: &Failure<'_>, recovered: &[u64]) -> Result<(), String> {
         let ground = self.ground;
         let words = self.software_recovers(&recovered[..ground.image.len()])?;
         let data = ground.data.start as u32..ground.data.end as u32;
         let set = failure.expected.judge(failure.home, &Image { words: &words, data })?;
         self.counts.states += 1;
-        // The words are those of S, so the structure is the same for each state that gives this S.
+        // The words are those of S, so the structure is the same for each state with this S.
         if self.checked.insert(mix(failure.expected.key(set), failure.home.settled_key())) {
             self.check_structure(failure, &words, failure.expected.members(set))?;
         }
         Ok(())
     }
 
-    /// The structure's own check, and its sequential model.
+    /// Runs the structure's own check, and compares it with its sequential model.
     fn check_structure(
         &mut self,
         failure: &Failure<'_>,
@@ -310,7 +312,7 @@ impl<'a> Judge<'a> {
             .map_err(|error| format!("the structure's check: {error:#}"))
     }
 
-    /// Memory without time.
+    /// Returns memory with these words that simulates no time.
     fn plain(&self, words: &[u64]) -> Rc<Recorder> {
         let world = Recorder::new(words.to_vec(), self.ground.shared.bytes(), 0, 0, None);
         world.set_recording(false);

@@ -1,15 +1,15 @@
-//! The simulated machine's world: power fails at any cycle, and what memory, persistence domain and
-//! the hardware scheme's own hardware hold is there afterwards. The hardware's recovery runs on it, then the software
-//! scheme's, and the oracle of [`explore`](crate::explore) judges.
+//! The simulated machine's world: power may fail at any cycle, and leaves the contents of memory, of the persistence domain and of the hardware
+//! scheme's own storage. The hardware's recovery runs on that, then the software scheme's, and the oracle of [`explore`](crate::explore) judges the
+//! result.
 //!
-//! A history is one life of the memory or, in half of those that are sampled, several: the machine begins anew with empty
-//! caches and idle hardware on what recovery has made of one of the power failures, the hardware's own words included, and
-//! often runs what the life before ran, so that it uses the same numbers and places again. A life is run twice, since the machine is deterministic: once to learn how long it takes and when transactions
-//! commit and memory changes, and once with the power failures. They change nothing in the run.
+//! A history is one life of the memory or, in half of the sampled histories, several. For the next life the machine restarts with empty caches and
+//! idle hardware on the memory that recovery has left after one of the power failures, including the hardware's own words. The life often repeats
+//! what the previous one ran, so that it reuses the same numbers and places. Each life runs twice, which is possible because the machine is
+//! deterministic: first to learn how long it takes and when transactions commit and memory changes, and then with the power failures. These do not
+//! affect the run.
 //!
-//! Power also fails in the hardware's recovery. Its contract is that words of the pool are durable before
-//! words of the hardware's own log, so any part of the former, or all of them and any part of the latter, may be
-//! there when it begins anew.
+//! Power also fails in the hardware's recovery. Its contract is that words of the pool are durable before words of the hardware's own log. So when it
+//! restarts, memory may have any part of the former, or all of them and any part of the latter.
 
 mod judge;
 mod mutants;
@@ -41,7 +41,7 @@ use strandline_check::{Session, Setting};
 use judge::Judge;
 pub use mutants::{SHAPES, Shape, attempts};
 
-/// What is left out.
+/// What a mutant leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Omitted {
     /// A step of the software scheme.
@@ -51,7 +51,7 @@ pub enum Omitted {
 }
 
 impl Omitted {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> String {
         match self {
             Self::Step(step) => format!("{step:?}"),
@@ -65,14 +65,14 @@ impl Omitted {
 pub struct Subject {
     /// The software scheme that runs beside the hardware.
     pub software: CheckedScheme,
-    /// The hardware scheme; that of the name `none` for software alone.
+    /// The hardware scheme; the scheme `none` stands for software alone.
     pub hardware: &'static Entry,
-    /// The hardware scheme's parameters that are not at their defaults.
+    /// The hardware scheme's parameters that differ from their defaults.
     pub parameters: &'static BTreeMap<String, u64>,
 }
 
 impl Subject {
-    /// The name on the command line: of the hardware scheme, or of the software scheme where there is none.
+    /// Returns the name on the command line: that of the hardware scheme, or of the software scheme if there is no hardware scheme.
     pub fn name(&self) -> String {
         match self.hardware.make {
             None => self.software.name.into(),
@@ -80,7 +80,7 @@ impl Subject {
         }
     }
 
-    /// What can be left out.
+    /// Returns what can be left out.
     pub fn omissions(&self) -> Vec<Omitted> {
         match self.hardware.make {
             None => self.software.steps().map(Omitted::Step).collect(),
@@ -88,7 +88,7 @@ impl Subject {
         }
     }
 
-    /// Why nothing is lost without it, where that is known.
+    /// Returns the reason why nothing is lost without `omitted`, if known.
     pub fn redundant(&self, omitted: Omitted) -> Option<&'static str> {
         match omitted {
             Omitted::Step(step) => self.software.redundant(step),
@@ -97,8 +97,8 @@ impl Subject {
     }
 }
 
-/// What runs beside hardware schemes: software that leaves durability to them, and that of persistency models which only
-/// they have.
+/// Returns the software that runs beside hardware schemes: software that leaves durability to the hardware, and software for persistency models that
+/// only the hardware implements.
 fn beside(known: Schemes) -> impl Iterator<Item = CheckedScheme> {
     let kinds = known.iter().filter(|kind| {
         kind.durability == Durability::Hardware || kind.persistency.is_some() && !kind.is_native
@@ -106,13 +106,13 @@ fn beside(known: Schemes) -> impl Iterator<Item = CheckedScheme> {
     kinds.flat_map(move |kind| kind.modes.iter().map(move |mode| CheckedScheme::new(kind, mode).among(known)))
 }
 
-/// All of a registry that promises durability: each hardware scheme with its software, and each software scheme by itself.
+/// Returns all of a registry's subjects that promise durability: each hardware scheme with its software, and each software scheme alone.
 pub fn subjects(registry: Registry) -> Vec<Subject> {
     static DEFAULTS: BTreeMap<String, u64> = BTreeMap::new();
     let (known, parameters) = (registry.schemes, &DEFAULTS);
     let hardware = registry.hardware.iter().filter(|entry| entry.is_durable).flat_map(|hardware| {
         let its = move |software: &CheckedScheme| hardware.software.contains(&software.name);
-        // Plain programs of its paper, beside hardware that makes them atomic.
+        // Plain programs of the hardware's paper, beside hardware that makes them atomic.
         let plain = CheckedScheme::plain().into_iter().filter(move |software| {
             beside(known).filter(its).any(|transactions| transactions.kind == software.kind)
         });
@@ -131,11 +131,11 @@ pub fn subjects(registry: Registry) -> Vec<Subject> {
 pub struct Case {
     /// The software scheme and the hardware scheme beside it.
     pub subject: Subject,
-    /// What runs on it.
+    /// The workload.
     pub workload: Workload,
     /// Threads that run transactions, each on a core of its own.
     pub threads: usize,
-    /// What is left out, for a mutant.
+    /// What a mutant leaves out.
     pub omitted: Option<Omitted>,
 }
 
@@ -163,27 +163,27 @@ impl Case {
     }
 }
 
-/// How much is sampled, or how far an exhaustive exploration goes.
+/// How much to sample, or how far an exhaustive exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// How many histories to try.
     pub histories: u64,
-    /// Seed of the first one; the next one has the next number.
+    /// The seed of the first history; each further one uses the next number.
     pub seed: u64,
-    /// Transactions of a thread: at most, or exactly where every cycle is tried.
+    /// How many transactions a thread runs: at most, or exactly if every cycle is tried.
     pub transactions: u32,
-    /// Stop after this time.
+    /// The time after which exploring stops.
     pub limit: Duration,
 }
 
-/// Cycles at which power fails in a sampled history.
+/// The number of cycles at which power failures are tried in a sampled history.
 const CRASHES: usize = 64;
-/// Cycles after which a history is said to go on for ever.
+/// The number of cycles after which a history counts as endless.
 const PATIENCE: Cycle = Cycle::new(200_000_000);
-/// Cycles tried in one run of a history.
+/// How many cycles are tried in one run of a history.
 const BATCH: u64 = 1 << 20;
 
-/// What a power failure has left, against what the one before had left.
+/// The words that a power failure has left, as differences from the previous failure.
 struct Left {
     at: Cycle,
     notes: usize,
@@ -191,9 +191,9 @@ struct Left {
     changed: Vec<(u32, u64)>,
 }
 
-/// The words of `new`, by number, that are not those of `old`.
+/// Returns the words of `new`, with their numbers, that differ from those of `old`.
 fn differences(old: &[u64], new: &[u64]) -> Vec<(u32, u64)> {
-    // Compared several at once: hardly any differ, and there may be millions.
+    // Compares several words at a time: there may be millions, and hardly any differ.
     const CHUNK: usize = 512;
     let chunks = old.chunks(CHUNK).zip(new.chunks(CHUNK)).enumerate().filter(|(_, (old, new))| old != new);
     let words = chunks.flat_map(|(chunk, (old, new))| {
@@ -207,22 +207,22 @@ fn differences(old: &[u64], new: &[u64]) -> Vec<(u32, u64)> {
 struct Run {
     notes: Vec<Note>,
     done: Vec<Vec<Vec<Effect>>>,
-    /// Words that a power failure leaves, and what each has left.
+    /// How many words a power failure leaves, and what each failure has left.
     crashes: (usize, Vec<Left>),
-    /// Cycles at which memory accepted a write or had it on the medium, in a run without power failures.
+    /// Cycles at which memory accepted a write or completed one on the medium, in a run without power failures.
     writes: Vec<Cycle>,
     end: Cycle,
 }
 
-/// What a life begins with.
+/// The memory with which a life begins.
 #[derive(Clone)]
 struct Beginning {
     pool: Vec<u64>,
-    /// What is reserved for the hardware; zeros follow.
+    /// The words reserved for the hardware; zeros follow.
     reserved: Vec<u64>,
 }
 
-/// One case on its ground.
+/// A case on its ground.
 struct Lab {
     case: Case,
     ground: Ground,
@@ -243,7 +243,7 @@ impl Lab {
         Ok(Self { case, ground: Ground::new(explored)? })
     }
 
-    /// Cores that the threads and a helper need.
+    /// Returns how many cores the threads and a helper need.
     fn cores(&self) -> usize {
         self.case.threads + usize::from(self.case.subject.software.kind.scheme.has_helper())
     }
@@ -252,7 +252,7 @@ impl Lab {
         Setup { machine, omitted: self.case.rule() }
     }
 
-    /// The first life's beginning.
+    /// Returns the memory with which the first life begins.
     fn new_pool(&self) -> Beginning {
         Beginning { pool: self.ground.image.clone(), reserved: Vec::new() }
     }
@@ -268,7 +268,7 @@ impl Lab {
         let hardware = self.case.subject.hardware.build(&setup)?;
         let machine = Machine::new(description, contents, hardware, self.case.step());
         let machine = machine.map_err(|error| format!("{error:#}"))?;
-        // It goes on until nothing is left, and a section that finds that out has stored already.
+        // It continues until no memory is left, and a critical section that finds none has stored something already.
         let fills_the_pool = self.case.workload == Workload::Allocator;
         if fills_the_pool && self.case.subject.software.plain.is_some() && !machine.takes_stores_back() {
             return Err(
@@ -298,14 +298,14 @@ impl Lab {
         let keep = kept.clone();
         machine.on_crash(move |crash| {
             let (last, list) = &mut *keep.borrow_mut();
-            // The hardware's own words lie behind the pool's.
+            // The hardware's own words follow the pool's.
             last.resize(crash.image.len(), 0);
             let changed = differences(last, &crash.image);
             changed.iter().for_each(|&(word, value)| last[word as usize] = value);
             let (at, notes, acknowledged) = (crash.at, crash.notes, crash.acknowledged);
             list.push(Left { at, notes, acknowledged, changed });
         });
-        // As programs do that open a pool; past all timing.
+        // Recovers like a program that opens a pool, without simulated time.
         let world: Rc<dyn World> = machine.clone();
         recover(&self.ground.view(&Hosted::new(world, 0)), self.case.subject.software.known, |_| ())
             .map_err(|error| format!("recovery fails: {error:#}"))?;
@@ -314,7 +314,7 @@ impl Lab {
         let done = cast.done()?;
         let notes = machine.take_notes();
         let end = (0..self.cores()).map(|core| machine.clock(core)).max().unwrap_or_default();
-        // Power fails while threads run; what they leave goes on after that.
+        // Power fails while threads run. The effects of their operations may still be in progress after that.
         let writes = machine.take_write_times().into_iter().filter(|&at| at <= end).collect();
         drop(machine);
         let (words, crashes) = std::mem::take(&mut *kept.borrow_mut());
@@ -322,7 +322,7 @@ impl Lab {
         Ok(Run { notes, done, crashes, writes, end })
     }
 
-    /// As [`Lab::run`]; a panic is a failure too.
+    /// Like [`Lab::run`], but converts a panic into a failure.
     fn live(
         &self,
         (description, beginning): (&Description, &Beginning),
@@ -346,13 +346,13 @@ impl Lab {
 }
 
 impl Beginning {
-    /// The pool's words, and those of the hardware behind them.
+    /// Returns the pool's words, and the hardware's after them.
     fn words(&self) -> Vec<u64> {
         [&*self.pool, &*self.reserved].concat()
     }
 }
 
-/// When transactions commit and are acknowledged.
+/// Returns when transactions commit and are acknowledged.
 fn boundaries(notes: &[Note]) -> Vec<Cycle> {
     let is_boundary = |note: &&Note| {
         matches!(note.what, Noted::Event(Event::Commit(1..) | Event::Acknowledged(_) | Event::Executed(_)))
@@ -360,7 +360,7 @@ fn boundaries(notes: &[Note]) -> Vec<Cycle> {
     notes.iter().filter(is_boundary).map(|note| note.at).collect()
 }
 
-/// A machine on which the case's hardware can be, drawn at random.
+/// Draws a random machine that supports the case's hardware.
 fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
     let mut why = String::new();
     for _ in 0..64 {
@@ -374,10 +374,10 @@ fn draw(lab: &Lab, random: &mut Rng) -> Result<Description, String> {
     Err(why)
 }
 
-/// Samples histories, machines and cycles of `case`; `progress` is told after each history.
+/// Samples histories, machines and cycles of `case`, and calls `progress` after each history.
 ///
 /// # Errors
-/// The workload does not fit its pool; the hardware is on none of the machines.
+/// Returns an error if the workload does not fit its pool, or if no machine supports the hardware.
 pub fn sample(
     case: Case,
     bounds: Bounds,
@@ -405,11 +405,11 @@ pub fn sample(
     Ok(outcome(judge.counts, violation, bounds, (started, cpu)))
 }
 
-/// What the history that shows a mutant shows without it: a violation there is the scheme's own, and says nothing of the
-/// mutant. `None` if there is none.
+/// Repeats the history that shows a mutant without the omission. A violation there is the scheme's own, and proves nothing about the mutant. Returns
+/// `None` if there is no violation.
 ///
 /// # Errors
-/// As [`sample`].
+/// As for [`sample`].
 pub fn without_mutant(case: Case, found: &Outcome) -> Result<Option<(Case, Outcome)>> {
     if case.omitted.is_none() || found.violation.is_none() {
         return Ok(None);
@@ -469,12 +469,12 @@ fn sample_one(
     Ok(())
 }
 
-/// A violation of which nothing more is known.
+/// Returns a violation with only this description.
 fn failure(what: String) -> Box<Violation> {
     Box::new(Violation { what, ..Violation::default() })
 }
 
-/// One life; returns what memory holds after one of its power failures.
+/// Runs one life. Returns the memory after one of its power failures.
 fn live_once(
     lab: &Lab,
     judge: &mut Judge<'_>,
@@ -486,11 +486,11 @@ fn live_once(
     let boundaries = boundaries(&first.notes);
     let near = |random: &mut Rng| {
         let of = boundaries[random.usize(..boundaries.len())];
-        // What controllers tell each other at a commit takes a few cycles.
+        // The messages between controllers at a commit take a few cycles.
         let at = if random.bool() { of + random.u64(..64) } else { (of + random.u64(..1000)).before(300) };
         at.min(first.end)
     };
-    // At most other cycles a power failure leaves what it leaves a cycle before.
+    // At most other cycles a power failure leaves the same as a cycle earlier.
     let at_a_write = |random: &mut Rng| first.writes[random.usize(..first.writes.len())];
     let crash_at = (0..CRASHES).map(|_| match random.u8(..8) {
         0..5 if !first.writes.is_empty() => at_a_write(random),
@@ -510,10 +510,10 @@ fn live_once(
     Ok(image)
 }
 
-/// Every cycle of short histories of `case`, on a machine of each shape and in each persistence domain.
+/// Tries every cycle of short histories of `case`, on a machine of each shape and in each persistence domain.
 ///
 /// # Errors
-/// As [`sample`].
+/// As for [`sample`].
 pub fn exhaust(
     case: Case,
     bounds: Bounds,

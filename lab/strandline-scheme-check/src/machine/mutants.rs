@@ -1,16 +1,16 @@
-//! The histories among which one shows that something is left out.
+//! The histories that are tried until one shows an omission.
 
 use super::{Case, Omitted, Subject};
 use crate::explore::Workload;
 
-/// A workload, and how much of it.
+/// A workload, and how much of it to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The workload.
     pub workload: Workload,
-    /// Threads that run transactions.
+    /// How many threads run transactions.
     pub threads: usize,
-    /// Transactions of a thread, at most.
+    /// How many transactions a thread runs, at most.
     pub transactions: u32,
     /// How many histories of this shape to try.
     pub histories: u64,
@@ -20,8 +20,8 @@ const fn shape(workload: Workload, threads: usize, transactions: u32, histories:
     Shape { workload, threads, transactions, histories }
 }
 
-/// What is tried, in this order: small blocks in conflict; large ones that fill caches and logs; updates of several
-/// controllers; and histories so long that logs go round, or that a word takes a value again while its older versions wait.
+/// The shapes in the order in which they are tried: small conflicting transactions; large ones that fill caches and logs; updates of several
+/// controllers; and histories so long that logs wrap around, or that a word takes on a value again while its older versions wait.
 pub const SHAPES: [Shape; 5] = [
     shape(Workload::Sps, 3, 12, 60),
     shape(Workload::Allocator, 1, 60, 2000),
@@ -30,8 +30,8 @@ pub const SHAPES: [Shape; 5] = [
     shape(Workload::Sps, 1, 800, 100),
 ];
 
-/// The cases in which `omitted` may show, each with its shape, in the order in which they are to be tried. The rules of a
-/// hardware scheme are the same whatever software runs beside it: `subjects` are its subjects, or one software scheme.
+/// Returns the cases in which `omitted` may show, each with its shape, in the order in which to try them. The rules of a hardware scheme are the same
+/// whatever software runs beside it: `subjects` are the scheme's subjects, or one software scheme.
 pub fn attempts(subjects: &[Subject], omitted: Omitted) -> Vec<(Case, Shape)> {
     let of = |shape: Shape| {
         let Shape { workload, threads, .. } = shape;

@@ -1,5 +1,5 @@
-//! The machines that histories run on: small caches, so that lines leave them whenever they can, in every kind of
-//! core, hierarchy and persistence domain.
+//! The machines on which histories run. Their caches are small, so that lines are evicted often. They cover every kind of core, hierarchy and
+//! persistence domain.
 
 use fastrand::Rng;
 use strandline_sim::Description;
@@ -21,7 +21,7 @@ fn level(name: &str, bytes: u64, ways: usize, latency: u64, sharing: Sharing, ba
     }
 }
 
-/// What the levels and cores are.
+/// The levels and cores of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// In-order cores, two private levels and a shared one.
@@ -36,7 +36,7 @@ impl Shape {
     pub const ALL: [Self; 3] = [Self::ThreeLevels, Self::Mesh, Self::OneLevel];
 }
 
-/// A device without rows, whose writes take three times as long as its reads.
+/// A device without row buffers, whose writes take three times as long as its reads.
 const NVM: Device = Device {
     banks: 4,
     read_ns: 60.0,
@@ -51,7 +51,7 @@ const NVM: Device = Device {
     energy: None,
 };
 
-/// The caches of this shape for `cores` cores, `scale` times their smallest size.
+/// Returns the caches of this shape for `cores` cores, `scale` times their smallest size.
 fn caches(shape: Shape, cores: usize, scale: u64) -> Vec<CacheLevel> {
     match shape {
         Shape::ThreeLevels => vec![
@@ -70,7 +70,7 @@ fn caches(shape: Shape, cores: usize, scale: u64) -> Vec<CacheLevel> {
     }
 }
 
-/// The `count` cores of this shape.
+/// Returns `count` cores of this shape.
 fn cores_of(shape: Shape, count: usize) -> Cores {
     let out_of_order = shape == Shape::Mesh;
     Cores {
@@ -91,7 +91,7 @@ fn cores_of(shape: Shape, count: usize) -> Cores {
     }
 }
 
-/// A machine of this shape with `cores` cores; caches have `scale` times their smallest size.
+/// Returns a machine of this shape with `cores` cores; caches have `scale` times their smallest size.
 pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, scale: u64) -> Description {
     Description {
         name: format!("{shape:?}, {domain:?}, caches times {scale}"),
@@ -117,7 +117,7 @@ pub(super) fn machine(shape: Shape, domain: PersistenceDomain, cores: usize, sca
     }
 }
 
-/// A machine for `cores` cores, drawn at random.
+/// Draws a random machine with `cores` cores.
 pub(super) fn random(cores: usize, domains: &[PersistenceDomain], random: &mut Rng) -> Description {
     let shape = Shape::ALL[random.usize(..3)];
     let domain = domains[random.usize(..domains.len())];
@@ -125,7 +125,7 @@ pub(super) fn random(cores: usize, domains: &[PersistenceDomain], random: &mut R
     machine.nvm.read_ns = [10.0, 60.0, 200.0][random.usize(..3)];
     machine.nvm.write_ns = [20.0, 180.0, 900.0][random.usize(..3)];
     machine.nvm.banks = [1, 4, 16][random.usize(..3)];
-    // With rows of several lines neighbours share a bank, and writes of other banks overtake them.
+    // If rows have several lines, adjacent lines share a bank, and writes to other banks overtake them.
     machine.nvm.row_buffer_bytes = [0, 0, 512][random.usize(..3)];
     machine.nvm.row_hit_ns = machine.nvm.read_ns;
     machine.cores.instructions_per_access = Some(f64::from(random.u8(..8)));
@@ -139,7 +139,7 @@ pub(super) fn random(cores: usize, domains: &[PersistenceDomain], random: &mut R
     if machine.cores.store_queue > 0 {
         machine.cores.stores_in_flight = random.usize(1..4);
     }
-    // Without moving the draws that follow.
+    // Uses a copy, so that the draws that follow stay the same.
     let mut random = random.clone();
     machine.persistence.commit_write_backs = [None, None, Some(1), Some(2)][random.usize(..4)];
     machine.controllers.backend_window = [1, 2, 32][random.usize(..3)];

@@ -1,4 +1,4 @@
-//! The oracle's trace of a run on the machine: from what the machine noted.
+//! Derives the oracle's trace of a run from the machine's notes.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -9,8 +9,7 @@ use strandline_sim::{Note, Noted};
 use strandline_check::x86::RunningTransaction;
 use strandline_check::x86::{Store, Trace};
 
-/// What `notes` tell of a pool that began as `image`; transactions write the words in `data`. Time is the number of
-/// notes.
+/// Returns the trace that `notes` describe, of a pool that began as `image`; transactions write the words in `data`. Time is the number of notes.
 pub(super) fn trace(image: Vec<u64>, notes: &[Note], data: &Range<usize>, threads: usize) -> Trace {
     let mut newest: HashMap<u32, u32> = HashMap::new();
     let mut trace = Trace::new(image);

@@ -1,4 +1,4 @@
-//! Runs of a program, their crashes, and the judge.
+//! Runs a program, and judges its crashes.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,41 +17,41 @@ use crate::explore::oracle::{Expectation, Home};
 use strandline_check::Session;
 use strandline_check::x86::{Trace, panic_text};
 
-/// What is explored: a program of transactions that store in place, and its recovery.
+/// The program to explore: its transactions store in place, and it has a recovery.
 pub struct Program<'a> {
     /// The persistency model that orders persists.
     pub model: Model,
-    /// The pool at the beginning, durable.
+    /// The initial, durable contents of the pool.
     pub image: Vec<u64>,
-    /// Bytes of synchronisation words, zero at the beginning and after a crash.
+    /// Bytes of synchronisation words, zero initially and after a crash.
     pub volatile_bytes: u64,
     /// Numbers of the words that belong to transactions.
     pub data: Range<usize>,
     /// How many threads the program has.
     pub threads: usize,
-    /// What a thread does before the others and crashes begin: recovery, leases. Not recorded.
+    /// Prepares a thread before any thread runs and before crashes are possible: recovery, leases. It is not recorded.
     pub prepare: &'a dyn Fn(&Hosted) -> Result<(), String>,
-    /// What thread `n` does in the history with this seed.
+    /// Runs thread `n` in the history with this seed.
     pub thread: &'a dyn Fn(usize, u64, &Hosted) -> Result<(), String>,
-    /// What runs on the words that survive.
+    /// Runs on the words that survive.
     pub recover: &'a dyn Fn(&Hosted) -> Result<(), String>,
-    /// The step that is left out, for a mutant.
+    /// The step that a mutant leaves out.
     pub omitted: Option<Step>,
-    /// Whether acknowledged transactions must survive. Without, only the order of persists is judged: a violation
-    /// then is not just an acknowledgement that came too early.
+    /// Whether acknowledged transactions must survive. If not, only the order of persists is judged, so that an early acknowledgement alone is no
+    /// violation.
     pub acknowledgements: bool,
 }
 
 /// How much is explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// Histories: interleavings and what the threads do, by seed.
+    /// How many histories to explore. The seed determines the interleaving and what the threads do.
     pub histories: u64,
-    /// Seed of the first; the next one has the next number.
+    /// The seed of the first history; each further one uses the next number.
     pub seed: u64,
-    /// States judged at one crash point by search; where there are more, as many again at random.
+    /// How many states are searched at one crash point. If there are more, as many again are drawn at random.
     pub states: u64,
-    /// Stop after this time.
+    /// The time after which sampling stops.
     pub limit: Duration,
 }
 
@@ -77,27 +77,27 @@ pub struct Violation {
     pub what: String,
     /// The history up to the crash.
     pub history: Vec<String>,
-    /// Persists that did not survive although they had been stored.
+    /// Persists that did not survive.
     pub lost: Vec<String>,
     /// The seed of the history.
     pub seed: u64,
 }
 
-/// What an exploration found.
+/// The result of an exploration.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Outcome {
     /// What was explored.
     pub counts: Counts,
-    /// The first violation, made as small as it can be by letting more survive.
+    /// The first violation, reduced until as much as possible survives.
     pub violation: Option<Violation>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// Operations after which a history is taken to run for ever.
+/// How many operations a history may have before it counts as endless.
 const PATIENCE: usize = 100_000;
 
-/// A stream that ends.
+/// A stream of operations that has a limit.
 struct Stream(Vec<Recorded>);
 
 impl Observer for Stream {
@@ -107,7 +107,7 @@ impl Observer for Stream {
     }
 }
 
-/// Explores `program`; `progress` is told after each history.
+/// Explores `program`, and calls `progress` after each history.
 pub fn explore(
     program: &Program<'_>,
     sampling: Sampling,
@@ -134,7 +134,7 @@ pub fn explore(
 
 fn run(program: &Program<'_>, seed: u64) -> Result<(Vec<u64>, Vec<Recorded>), String> {
     let mut random = Rng::with_seed(seed);
-    // Long stretches of one thread, or a switch every few operations.
+    // One thread runs for long, or threads switch every few operations.
     let every = [0, 2, 5, 20, 80][random.usize(..5)];
     let recorder = Rc::new(Recorder::observed(
         program.image.clone(),
@@ -165,7 +165,7 @@ fn run(program: &Program<'_>, seed: u64) -> Result<(Vec<u64>, Vec<Recorded>), St
     }
 }
 
-/// One history and its crashes.
+/// Explores one history and its crashes.
 fn one(
     program: &Program<'_>,
     sampling: Sampling,
@@ -182,7 +182,7 @@ fn one(
         trace.updates.iter_mut().for_each(|update| update.acknowledged = u32::MAX);
     }
     let home = Home::new(&trace, initial.clone(), &program.data);
-    // What was done to structures is not judged here: the words are all there is.
+    // Effects on structures are not judged here, only words.
     let effects = vec![Vec::new(); trace.updates.len()];
     let (list, first) = numbered_events(&stream);
     let graph = PersistGraph::new(program.model, &list);
@@ -212,7 +212,7 @@ fn one(
     Ok(())
 }
 
-/// The events of `stream` with their threads; and the number of the first one of each operation, and of the end.
+/// Returns the events of `stream` with their threads; and the number of the first event of each operation, and of the end.
 fn numbered_events(stream: &[Recorded]) -> (Vec<(usize, strandline_persistency::Event)>, Vec<usize>) {
     let (mut list, mut first) = (Vec::new(), Vec::with_capacity(stream.len() + 1));
     for recorded in stream {
@@ -223,9 +223,9 @@ fn numbered_events(stream: &[Recorded]) -> (Vec<(usize, strandline_persistency::
     (list, first)
 }
 
-/// Where crashes are tried, as numbers of operations: `first` has the first event of each, and of the end.
+/// Returns the crash points, as numbers of operations. `first` has the first event of each operation, and of the end.
 fn crash_points(graph: &PersistGraph, first: &[usize], trace: &Trace) -> Vec<usize> {
-    // What makes fewer states possible comes just after a crash point; what makes more right does too.
+    // Operations that make fewer states possible, or more states right, come just after a crash point.
     let mut points: Vec<usize> =
         graph.waits().map(|event| first.partition_point(|&f| f <= event) - 1).collect();
     points.extend(trace.updates.iter().map(|update| update.entered as usize - 1));
@@ -237,7 +237,7 @@ fn crash_points(graph: &PersistGraph, first: &[usize], trace: &Trace) -> Vec<usi
 
 type Judged<'a> = (&'a Expectation, &'a Home);
 
-/// Recovery and the oracle on the memory as it decides.
+/// Runs recovery and the oracle on the memory as it decides.
 fn judge(program: &Program<'_>, survivors: &Rc<Survivors>, judged: Judged<'_>) -> Result<(), String> {
     let world: Rc<dyn World> = survivors.clone();
     let recovered = catch_unwind(AssertUnwindSafe(|| (program.recover)(&Hosted::new(world, 0))));
@@ -277,7 +277,7 @@ fn at_point(
     Ok(())
 }
 
-/// Lets as much survive as the oracle still refuses; what is wrong then.
+/// Lets as much survive as the oracle still refuses. Returns what is wrong then.
 fn smallest(
     program: &Program<'_>,
     survivors: &Rc<Survivors>,
@@ -305,7 +305,7 @@ fn tell_persist(survivors: &Survivors, node: usize) -> String {
     format!("thread {}: [{:#x}] = {:#x}", persist.thread, 8 * u64::from(persist.word), survivors.value(node))
 }
 
-/// The persists, barriers and boundaries of a history.
+/// Lists the persists, barriers and boundaries of a history.
 fn tell(stream: &[Recorded], survivors: &Survivors, first: &[usize]) -> Vec<String> {
     let mut lines = Vec::new();
     for (recorded, &event) in stream.iter().zip(first) {

@@ -1,4 +1,4 @@
-//! What the oracle needs of a recorded stream: transactions that store in place, with what they read and wrote.
+//! Derives the oracle's trace from a recorded stream: transactions that store in place, with their reads and writes.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use strandline_check::x86::{Reader, Store, Trace, Update};
 struct Running {
     reads: Vec<(u32, u32)>,
     writes: Vec<(u32, u64)>,
-    /// Times of its stores.
+    /// The times of its stores.
     stores: Vec<u32>,
-    /// The store that each of its words held before.
+    /// The last store to each of its words before its own.
     before: HashMap<u32, u32>,
     /// When it had made its last store.
     executed: Option<u32>,
 }
 
-/// The store that `recorded` makes to the pool: word and value.
+/// Returns the word and value that `recorded` stores to the pool, if it does.
 pub fn persist(recorded: &Recorded) -> Option<(u32, u64)> {
     match recorded.operation {
         Operation::Store(Space::Persistent, at, value)
@@ -52,9 +52,9 @@ impl Running {
     }
 }
 
-/// The trace of `stream`, which began on a pool holding `initial`; time is the number of operations. Words for
-/// which `data` holds belong to transactions. A thread's stores to them between [`Event::Begin`] and
-/// [`Event::Executed`] are its transaction's; one that commits without `Executed` wrote nothing.
+/// Returns the trace of `stream`, which began on a pool holding `initial`; time is the number of operations. Words for which `data` holds belong to
+/// transactions. A thread's stores to them between [`Event::Begin`] and [`Event::Executed`] belong to its transaction; a transaction that commits
+/// without `Executed` wrote nothing.
 pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl Fn(u32) -> bool) -> Trace {
     let mut tracer = Tracer {
         trace: Trace::new(initial),
@@ -74,12 +74,12 @@ pub fn trace(initial: Vec<u64>, stream: &[Recorded], threads: usize, data: impl 
     trace
 }
 
-/// A trace in the making.
+/// A trace under construction.
 struct Tracer {
     trace: Trace,
     /// The transaction of each thread.
     running: Vec<Running>,
-    /// Those that have executed and do not yet commit, by their numbers.
+    /// Transactions that have executed and not entered commit, by their numbers.
     executed: HashMap<u64, Running>,
     /// The last store to each word of transactions.
     latest: HashMap<u32, u32>,
@@ -100,7 +100,7 @@ impl Tracer {
         }
     }
 
-    /// What is no store to the pool.
+    /// Handles an operation other than a store to the pool.
     fn step(&mut self, recorded: &Recorded, data: impl Fn(u32) -> bool) {
         let thread = recorded.thread;
         let time = self.trace.tick();
@@ -130,7 +130,7 @@ impl Tracer {
                 let reads = std::mem::take(present).reads;
                 trace.readers.push(Reader { acknowledged: time, reads });
             }
-            // Whoever waits for a transaction may commit it beside its owner.
+            // A thread that waits for a transaction may commit it concurrently with its owner.
             Event::Commit(id) if trace.updates.iter().any(|update| update.id == id) => {}
             Event::Commit(id) => {
                 trace.point();
@@ -143,7 +143,7 @@ impl Tracer {
                 }
             }
             Event::Abort => {
-                // It has stored the old values again.
+                // The transaction has restored the old values.
                 for (word, before) in std::mem::take(present).before {
                     self.latest.insert(word, before);
                 }

@@ -1,10 +1,9 @@
-//! Exploration of crashes under a persistency model: what may survive are the down-closed sets of the persist
-//! order.
+//! Explores crashes under a persistency model: the down-closed sets of the persist order may survive.
 //!
-//! Threads run in a recorder; their stream becomes a [`PersistGraph`](strandline_persistency::PersistGraph) and,
-//! for the oracle, a trace of transactions. At a crash a set of persists survives that holds, with each, all that
-//! must not persist later, and everything that a sync barrier had waited for by then. [`Survivors`] decides which
-//! one when recovery loads a word. Recovery and the oracle are those of the x86 world.
+//! Threads run in a recorder. Their stream becomes a [`PersistGraph`](strandline_persistency::PersistGraph) and, for the oracle, a trace of
+//! transactions. The set of persists that survives a crash is down-closed: with each persist it holds all that must not persist later. It also holds
+//! everything that a sync barrier had waited for by then. [`Survivors`] decides which set it is when recovery loads a word. Recovery and the oracle
+//! are those of the x86 world.
 
 mod explore;
 mod history;

@@ -1,4 +1,4 @@
-//! The schemes that are explored under their persistency models, their barriers, and small histories for them.
+//! The schemes that are explored under their persistency models, with their barriers, and small histories for them.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -19,24 +19,24 @@ use strandline_schemes::UNDO_LOG_ENTRIES as ENTRIES;
 use super::explore::{Outcome, Program, Sampling, explore};
 use crate::explore::oracle::MOST_IN_COMMIT;
 
-/// A design under a model.
+/// A scheme under a model.
 #[derive(Clone, Copy)]
 pub struct OrderedScheme {
-    /// What is to be known of the scheme.
+    /// The scheme's descriptor.
     pub kind: SchemeKind,
     /// The persistency model that orders its persists.
     pub model: Model,
-    /// The schemes whose pools its program recovers.
+    /// The schemes whose pools its program can recover.
     pub known: Schemes,
 }
 
-/// Bytes whose words share a lock.
+/// How many bytes share a lock.
 const GRANULE_BYTES: u64 = 256;
-/// Granules that transactions write in.
+/// How many granules transactions write to.
 const GRANULES: u64 = 3;
 const THREADS: usize = 2;
 
-/// Where everything lies in the pools of these histories.
+/// The layouts of the pools of these histories.
 struct Ground {
     layout: Layout,
     shared: SharedLayout,
@@ -50,7 +50,7 @@ impl Ground {
         let layout = Layout::new(geometry)?;
         let shared = SharedLayout::new(&layout, 8, 0);
         let mut ground = Self { layout, shared, image: vec![0; (geometry.size / 8) as usize] };
-        // A pool whose logs are this scheme's, and nothing in progress.
+        // Creates a pool whose logs are this scheme's, without transactions in progress.
         let recorder = Rc::new(Recorder::new(ground.image.clone(), shared.bytes(), 0, 1, None));
         let world: Rc<dyn World> = recorder.clone();
         lease(&ground, scheme.kind, &Hosted::new(world, 0))?;
@@ -66,13 +66,13 @@ impl Ground {
         (self.layout.data.offset() / 8) as usize..(self.layout.end().offset() / 8) as usize
     }
 
-    /// Word `word` of granule `granule`. The page of the roots has room for them.
+    /// Returns the address of word `word` of granule `granule`. The page of the roots has room for all of them.
     fn word(&self, granule: u64, word: u64) -> PersistentAddress {
         self.layout.data.byte(GRANULE_BYTES * (1 + granule)).word(word)
     }
 }
 
-/// Leases all logs and gives them back.
+/// Leases all logs, and releases them.
 fn lease(ground: &Ground, kind: SchemeKind, memory: &Hosted) -> Result<()> {
     let lease = |_| Worker::lease_of(ground.view(memory), kind, Concurrency::Locks, None);
     (0..THREADS).map(lease).collect::<Result<Vec<_>>>()?;
@@ -82,12 +82,11 @@ fn lease(ground: &Ground, kind: SchemeKind, memory: &Hosted) -> Result<()> {
 /// What a history's threads do.
 #[derive(Clone, Copy)]
 enum Plan {
-    /// So many transactions of each, on any granules.
+    /// So many transactions of each thread, on any granules.
     Any([u64; THREADS]),
-    /// A lock rests while a log entry gets its second user: after the other thread's first transaction, thread `busy` performs
-    /// `transactions`, more than its log has entries, the first on the first granule and the others elsewhere; then the other
-    /// thread performs the rest of its `others` on the first granule. Together they are no more than the oracle takes for
-    /// optional.
+    /// A lock is unused while a log entry gets its second user. After the other thread's first transaction, thread `busy` performs `transactions`,
+    /// more than its log has entries: the first on the first granule and the others elsewhere. The other thread then performs the rest of its
+    /// `others` on the first granule. Together they are no more than the oracle's limit of optional transactions.
     Resting { busy: usize, transactions: u64, others: u64 },
 }
 
@@ -102,7 +101,7 @@ impl Plan {
         Self::Resting { busy: random.usize(..THREADS), transactions, others }
     }
 
-    /// How many transactions thread `number` performs.
+    /// Returns how many transactions thread `number` performs.
     fn transactions(self, number: usize) -> u64 {
         match self {
             Self::Any(transactions) => transactions[number],
@@ -111,7 +110,7 @@ impl Plan {
         }
     }
 
-    /// Among which granules a transaction of thread `number` chooses the first, and the second if it uses two.
+    /// Returns the granules among which a transaction of thread `number` chooses its first one, and its second one if it uses two.
     fn granules(self, number: usize, transaction: u64) -> [Range<u64>; 2] {
         match self {
             Self::Any(_) => [0..GRANULES, 0..GRANULES],
@@ -120,12 +119,12 @@ impl Plan {
         }
     }
 
-    /// Whether thread `number` may go on after `transaction` of its transactions, when the threads have performed `done`.
+    /// Returns whether thread `number` may continue after `transaction` of its transactions, when the threads have performed `done`.
     fn goes_on(self, number: usize, transaction: u64, done: [u64; THREADS]) -> bool {
         match self {
             Self::Resting { busy, transactions, others } if number == busy => match transaction {
                 0 => done[1 - busy] > 0,
-                // Its worker does not end, and wait for its persists, before the other thread has committed.
+                // The thread's worker must not end, which would wait for its persists, before the other thread has committed.
                 _ => transaction < transactions || done[1 - busy] > others,
             },
             Self::Resting { busy, transactions, .. } => transaction == 0 || done[busy] >= transactions,
@@ -134,7 +133,7 @@ impl Plan {
     }
 }
 
-/// How many transactions of a history, by its seed, the threads have performed.
+/// The seed of the present history, and how many transactions each thread has performed in it.
 #[derive(Default)]
 struct Progress(Cell<(u64, [u64; THREADS])>);
 
@@ -151,8 +150,8 @@ impl Progress {
     }
 }
 
-/// Transactions on one or two granules each: they conflict, or do not, or in part. Undoing a later one
-/// must not leave a part of an earlier one, so write sets overlap without being equal. Some transactions declare no locks.
+/// Runs transactions on one or two granules each, which conflict completely, in part, or not at all. Write sets overlap without being equal, because
+/// undoing a later transaction must not leave a part of an earlier one. Some transactions declare no locks.
 fn thread(
     ground: &Ground,
     kind: SchemeKind,
@@ -179,13 +178,13 @@ fn thread(
             }
         }
         let locks: Vec<Lock> = words.iter().map(|&at| Lock::word(at)).collect();
-        // Every value is unique, so that an old version is never taken for a new one.
+        // Every value is unique, so that an old version cannot be mistaken for a new one.
         let unique = seed << 24 | (number as u64 + 1) << 16 | (transaction + 1) << 8;
         let mut write = |tx: &mut _| {
             words.iter().enumerate().try_for_each(|(i, &at)| Transaction::write(tx, at, unique | i as u64))
         };
         match random.u8(..3) {
-            // Locks that are taken late: the barrier behind them is repeated.
+            // Locks that are taken late make the engine repeat the barrier after them.
             0 => worker.run(write)?,
             _ => worker.run_locked(&locks, &mut write)?,
         }
@@ -204,12 +203,12 @@ fn thread(
     Ok(())
 }
 
-/// The papers' designs, under each model.
+/// Returns the papers' designs, under each model.
 pub fn schemes() -> Vec<OrderedScheme> {
     schemes_of(strandline_schemes::ALL)
 }
 
-/// Those of another registry's schemes that are written for a persistency model.
+/// Returns the schemes of another registry that are written for a persistency model.
 pub fn schemes_of(known: Schemes) -> Vec<OrderedScheme> {
     let ordered = |kind: SchemeKind| {
         let model = match kind.persistency? {
@@ -225,17 +224,17 @@ pub fn schemes_of(known: Schemes) -> Vec<OrderedScheme> {
 }
 
 impl OrderedScheme {
-    /// The scheme's name in `strandline-lab list`.
+    /// Returns the scheme's name in `strandline-lab list`.
     pub fn name(&self) -> &'static str {
         self.kind.name(Concurrency::Locks)
     }
 
-    /// The barriers that the paper calls necessary (Figs. 2 to 5).
+    /// Returns the barriers that the paper calls necessary (Figs. 2 to 5).
     pub fn barriers(&self) -> &'static [Barrier] {
         self.kind.barriers
     }
 
-    /// The barriers, and an order between a barrier and a volatile store, without which persists are out of order.
+    /// Returns the barriers, and the orders between a barrier and a volatile store without which persists are out of order.
     pub fn mutants(&self) -> Vec<Barrier> {
         let generation =
             Barrier { step: Step::DeferredGenerationAfterBarrier, name: "generation", within: true };
@@ -245,10 +244,10 @@ impl OrderedScheme {
         self.barriers().iter().copied().chain(is_needed.then_some(generation)).collect()
     }
 
-    /// Explores it; `omitted` makes a mutant, which is judged by the order of persists alone.
+    /// Explores the scheme. `omitted` makes it a mutant, which is judged only by the order of persists.
     ///
     /// # Errors
-    /// The scheme refuses the pool.
+    /// Returns an error if the scheme refuses the pool.
     pub fn explore(
         &self,
         omitted: Option<Step>,
@@ -260,7 +259,7 @@ impl OrderedScheme {
         let ground = Ground::new(self)?;
         let performed = Progress::default();
         let recovery = |memory: &Hosted| {
-            // The view is lent: what stands behind it is this crash's memory.
+            // The view borrows the memory of the present crash.
             let view = View { memory, layout: ground.layout, shared: ground.shared };
             recover(&view, self.known, |_| ()).map(|_| ()).map_err(|error| format!("{error:#}"))
         };

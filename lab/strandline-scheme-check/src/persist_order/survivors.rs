@@ -1,9 +1,9 @@
-//! The memory after a crash: some down-closed set of persists, decided as late as possible.
+//! The memory after a crash: a down-closed set of persists, decided as late as possible.
 //!
-//! The stores to a word persist in their order, so what survives of a word is how many of them do. When a word is
-//! loaded, each number that earlier decisions leave possible is a choice. Taking it puts the last survivor, with
-//! all that must not persist later, into the set, and keeps the next store, with all that must not persist
-//! earlier, out of it. Both sets together always leave a down-closed set possible, so no decision leads nowhere.
+//! The stores to a word persist in their order, so a word's surviving contents follow from how many of its stores survive. When a word is loaded,
+//! each number that earlier decisions permit is a choice. A choice puts the last surviving store, with all that must not persist later, into the set,
+//! and excludes the next store, with all that must not persist earlier. The two sets always permit a down-closed set, so every sequence of decisions
+//! is consistent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use strandline_persistency::{NodeSet, PersistGraph};
 
 use strandline_check::x86::Recovered;
 
-/// After so many pauses recovery is taken to run for ever.
+/// How often recovery may pause before it counts as endless.
 const PATIENCE: u64 = 1_000_000;
 
 /// A decision that a run made.
@@ -29,29 +29,29 @@ pub struct Decision {
     pub possible: (u32, u32),
 }
 
-/// Who decides.
+/// How to decide.
 enum Chooser {
     /// Depth first: the path's choices, then the fewest survivors.
     Search,
-    /// At random: the newest in so many of 256 cases, the oldest in so many of the others.
+    /// At random: the newest with this probability, and otherwise the oldest with this one, in 256ths.
     Random(Rng, u8, u8),
-    /// These words as they are here, everything else survives.
+    /// By these decisions; everything else survives.
     Given(Vec<Decision>),
 }
 
 /// A memory that holds what has survived, decided word by word as recovery loads it.
 pub struct Survivors {
     graph: PersistGraph,
-    /// What each persist stored.
+    /// The value that each persist stored.
     values: Vec<u64>,
-    /// For each word stored to its persists, in order.
+    /// For each stored word its persists, in order.
     chains: HashMap<u32, Vec<usize>>,
     /// For each persist those that must not persist before it.
     after: Vec<NodeSet>,
     initial: Vec<u64>,
     data: Range<usize>,
     omitted: Option<Step>,
-    /// The crash: everything in the first set survives, nothing in the second.
+    /// The crash: everything in the first set survives, and nothing in the second.
     bounds: (NodeSet, NodeSet),
     set: RefCell<(NodeSet, NodeSet)>,
     now: RefCell<Vec<u64>>,
@@ -65,8 +65,8 @@ pub struct Survivors {
 }
 
 impl Survivors {
-    /// Of an execution that began on `initial`, with this persist order, whose persists stored `values`. Words in
-    /// `data` are those of transactions. Recovery leaves `omitted` out.
+    /// Creates the memory of an execution that began on `initial`, with this persist order, whose persists stored `values`. Words in `data` belong to
+    /// transactions. Recovery leaves `omitted` out.
     pub fn new(
         graph: PersistGraph,
         values: Vec<u64>,
@@ -104,12 +104,12 @@ impl Survivors {
         }
     }
 
-    /// The persist order.
+    /// Returns the persist order.
     pub fn graph(&self) -> &PersistGraph {
         &self.graph
     }
 
-    /// Power fails before event number `event` of the execution.
+    /// Fails the power before event number `event` of the execution.
     pub fn crash(&mut self, event: usize) {
         let mut never = NodeSet::new(self.values.len());
         let persists = self.graph.persists().iter().enumerate();
@@ -129,13 +129,13 @@ impl Survivors {
         self.pauses.set(0);
     }
 
-    /// Begins the first run of a search through all that recovery and oracle can tell apart.
+    /// Begins the first run of a search through all states that recovery and oracle can distinguish.
     pub fn search(&self) {
         self.decisions.borrow_mut().clear();
         self.begin(Chooser::Search);
     }
 
-    /// Begins the search's next run; `false`: there is none.
+    /// Begins the search's next run; returns `false` if there is none.
     pub fn next(&self) -> bool {
         let mut decisions = self.decisions.borrow_mut();
         decisions.truncate(self.depth.get());
@@ -158,13 +158,13 @@ impl Survivors {
         self.begin(Chooser::Random(random.fork(), mood.0, mood.1));
     }
 
-    /// Begins a run that decides as `decisions` say; all else survives.
+    /// Begins a run that decides by `decisions`; everything else survives.
     pub fn given(&self, decisions: Vec<Decision>) {
         self.decisions.borrow_mut().clear();
         self.begin(Chooser::Given(decisions));
     }
 
-    /// The decisions of this run.
+    /// Returns the decisions of this run.
     pub fn decisions(&self) -> Vec<Decision> {
         let decisions = self.decisions.borrow();
         match *self.chooser.borrow() {
@@ -173,13 +173,13 @@ impl Survivors {
         }
     }
 
-    /// The persists that this run's decisions keep out, and that had executed.
+    /// Returns the persists that had executed, and that this run's decisions exclude.
     pub fn lost(&self) -> Vec<usize> {
         let set = self.set.borrow();
         set.1.iter().filter(|&node| !self.bounds.1.contains(node)).collect()
     }
 
-    /// The value of word `word` before the crash, had everything persisted, or nothing since the beginning.
+    /// Returns the value that persist `node` stored.
     pub fn value(&self, node: usize) -> u64 {
         self.values[node]
     }

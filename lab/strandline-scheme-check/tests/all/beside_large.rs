@@ -1,5 +1,5 @@
-//! Those who read beside a large transaction, in every order that a schedule draws and with stores that are delayed: each sees one state, and none waits
-//! for the transaction while versions have room. Both rules for that are left out in turn, and that is found.
+//! Readers beside a large transaction, under random schedules and with delayed stores. Each reader sees one consistent state, and none waits for the
+//! transaction while there is room for versions. The tests leave out each of the two rules for that, and find the omission.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -22,20 +22,20 @@ const READERS: usize = 2;
 const LOG_BYTES: u64 = 4096;
 const CHUNK: u64 = 4096;
 const GEOMETRY: Geometry = Geometry { size: 20 << 12, logs: 4, log_bytes: LOG_BYTES, chunk_bytes: CHUNK };
-/// Words that a large transaction writes: more than a log of 256 records takes.
+/// How many words a large transaction writes: more than fit a log of 256 records.
 const MANY: u64 = 260;
-/// On so many lines.
+/// How many lines these words cover.
 const LINES: u64 = MANY * 3 / 8 + 1;
-/// Pauses after which a large transaction that waits for readers gives up.
+/// How often a large transaction that waits for readers may pause before it gives up.
 const PATIENCE: u32 = 20_000;
 
-/// With room for so many versions.
+/// Returns layouts with room for so many versions.
 fn layouts(entries: u64) -> (Layout, SharedLayout) {
     let layout = Layout::new(GEOMETRY).unwrap();
     (layout, SharedLayout::new(&layout, 11, 0).with_versions(8 * (11 * 8 + entries * 13 + 2)))
 }
 
-/// A pool with a block of zeros for the words.
+/// Returns a pool with a block of zeros for the words.
 fn image() -> Vec<u64> {
     let (layout, shared) = layouts(2);
     let recorder = Rc::new(Recorder::new(vec![0; (GEOMETRY.size / 8) as usize], shared.bytes(), 0, 1, None));
@@ -55,7 +55,7 @@ fn fill(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     (0..MANY).try_for_each(|number| tx.write(block.word(number * 3), value))
 }
 
-/// The value of all words, or what is wrong with them.
+/// Returns the common value of all words, or what is wrong with them.
 fn look(tx: &mut impl Read) -> Result<Result<u64, String>, Abort> {
     let block = PersistentAddress::new(tx.read(tx.root(0))?);
     let first = tx.read(block)?;
@@ -68,7 +68,7 @@ fn look(tx: &mut impl Read) -> Result<Result<u64, String>, Abort> {
     Ok(Ok(first))
 }
 
-/// One history; what is wrong with it. With `entries` versions, which are enough where readers are waited for.
+/// Runs one history. Returns what is wrong with it. With `entries` versions, which suffice if the transaction waits for readers.
 fn history<C>(control: C, omitted: Option<Step>, entries: u64, image: &[u64], seed: u64) -> Result<(), String>
 where
     C: Control<Scheme = Product>,
@@ -88,7 +88,7 @@ where
     let mut bodies: Vec<Thread> = Vec::new();
     bodies.push(Box::new(move |memory: &Hosted| {
         let mut worker = lease(View { memory, layout, shared }, control);
-        // Leaves a version that nobody needs.
+        // Leaves a version that no snapshot needs.
         let before = Snapshot::begin(View { memory, layout, shared }, Over::new(control), None).unwrap();
         worker.run(|tx| tx.write(tx.root(1), 1)).unwrap();
         drop(before);
@@ -98,7 +98,7 @@ where
             let done = worker.run(|tx| {
                 attempts += 1;
                 fill(tx, value)?;
-                // The first run finds the log too small.
+                // The first attempt fails because the log is too small.
                 running.set(attempts > 1);
                 if attempts == 1 || !waits_for_readers {
                     return Ok(());
@@ -124,7 +124,7 @@ where
         bodies.push(Box::new(move |memory: &Hosted| {
             let mut worker = lease(View { memory, layout, shared }, control);
             let mut looks = 0;
-            // Where the transaction waits for them they go on until it needs them no more.
+            // If the transaction waits for readers, they continue until it does not need them any more.
             while looks < random.u32(2..6) || waits_for_readers && seen.get() != u32::MAX {
                 looks += 1;
                 let (least, is_beside) = (committed.get(), running.get());
@@ -133,7 +133,7 @@ where
                 } else {
                     let view = View { memory, layout, shared };
                     Snapshot::begin(view, Over::new(control), None).and_then(|mut snapshot| {
-                        // Versions may be reclaimed, and the transaction may end, before it is read.
+                        // Waits between registering and reading, so that versions may be reclaimed and the transaction may end.
                         (0..random.u32(..100)).for_each(|_| memory.pause());
                         snapshot.read(look)
                     })
@@ -156,7 +156,7 @@ where
     wrong.take().map_or(Ok(()), Err)
 }
 
-/// The number of the first of these histories in which something is wrong.
+/// Returns the number of the first of these histories in which something is wrong.
 fn first_wrong<C>(
     control: C,
     omitted: Option<Step>,
@@ -170,7 +170,7 @@ where
     histories.find_map(|seed| history(control, omitted, entries, &image, seed).err().map(|why| (seed, why)))
 }
 
-/// Room for what is changed, and for less.
+/// Room for all changed lines, and for fewer.
 const ROOM: [u64; 4] = [40 * LINES, LINES - 8, LINES / 2, 8];
 
 #[test]
@@ -196,9 +196,9 @@ fn rules_that_are_left_out_are_found() {
     }
 }
 
-/// Without the rule nobody asks whether a large transaction runs, so that who ends a snapshot beside one reclaims versions. The loss shows if a thread that
-/// does so loads the clock, and loads the registrations only after the large transaction has ended. That is rare: the search begins shortly before the
-/// first history in which it happens. If that is another one after a change, the search takes longer.
+/// Without the rule a snapshot that ends beside a large transaction reclaims versions that are still needed. The loss shows if the ending thread
+/// loads the clock, and loads the registrations only after the large transaction has ended. That is rare, so the search begins shortly before the
+/// first history in which it happens. If another history becomes the first, the search only takes longer.
 #[test]
 fn a_bound_that_is_too_high_is_found() {
     let found = first_wrong(SingleWriter, Some(Step::LargeBound), LINES + 20, 3000..100_000);

@@ -1,12 +1,12 @@
-//! Sampled campaigns over some of the schemes. `STRANDLINE_CASES` sets how many histories of each combination of scheme, workload, setting and
-//! number of threads; without, each scheme meets every setting with every number of threads, but not on every workload.
+//! Sampled campaigns over some of the schemes. `STRANDLINE_CASES` sets how many histories each combination of scheme, workload, setting and number of
+//! threads gets. Without it, each scheme runs in every setting with every number of threads, but not on every workload.
 
 use super::HANG;
 use strandline_check::{Session, Setting};
 use strandline_core::memory::Step;
 use strandline_scheme_check::explore::{Case, CheckedScheme, Sampling, Workload, sample};
 
-/// The schemes whose names fit.
+/// Returns the schemes whose names fit.
 pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
     let schemes: Vec<_> =
         strandline_scheme_check::explore::schemes().into_iter().filter(|scheme| fits(scheme.name)).collect();
@@ -14,14 +14,14 @@ pub fn schemes(fits: impl Fn(&str) -> bool) -> Vec<CheckedScheme> {
     schemes
 }
 
-/// No sampled crash breaks them, with all workloads and these settings.
+/// Asserts that no sampled crash breaks the schemes, with all workloads and these settings.
 pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories: u64) {
     let cases = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
     let histories = cases.unwrap_or(histories);
     let check = |scheme: CheckedScheme, workload: Workload, number: usize| {
         for (at, &setting) in settings.iter().enumerate() {
             for threads in 1..=3 {
-                // Three workloads after one another have all numbers of threads.
+                // Three successive workloads cover all numbers of threads.
                 if cases.is_none() && !(number + at + threads).is_multiple_of(3) {
                     continue;
                 }
@@ -46,7 +46,7 @@ pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories
     });
 }
 
-/// Every step but those named and the redundant ones is missed when it is left out.
+/// Asserts that every omitted step is found, except for `slow` ones and redundant ones.
 pub fn missing_steps_are_found(schemes: &[CheckedScheme], threads: usize, slow: &[Step]) {
     let mut unnoticed = Vec::new();
     for &scheme in schemes {

@@ -1,4 +1,4 @@
-//! SCT and DCT under eager sync, natively: no crash breaks them, and each step left out is noticed.
+//! SCT and DCT under eager sync, natively: no crash breaks them, and each omitted step is found.
 
 use super::{HANG, campaigns};
 use strandline_check::{Session, Setting};
@@ -16,7 +16,7 @@ fn no_sampled_crash_breaks_it() {
     campaigns::none_is_broken(&schemes(), &Setting::ALL, 12);
 }
 
-/// Two threads of one transaction each, and every crash in recovery.
+/// Two threads run one transaction each; every crash is tried, also in recovery.
 #[test]
 fn no_crash_of_a_small_history_breaks_it() {
     for scheme in schemes() {

@@ -1,4 +1,4 @@
-//! A bounded run of the crash checker; `strandline-lab check` is the long one.
+//! Bounded runs of the crash checker; `strandline-lab check` is the long run.
 
 use super::{HANG, campaigns, deferred, wrap};
 use strandline_check::x86::{Options, check};
@@ -8,7 +8,7 @@ use strandline_scheme_check::explore::{
     Bounds, Case, CheckedScheme, Outcome, Sampling, Workload, exhaust, sample, schemes,
 };
 
-/// What applications get, on their own path.
+/// Returns the scheme that applications use, on the product's path.
 fn product() -> CheckedScheme {
     schemes().into_iter().find(|scheme| scheme.name == "strandline").unwrap()
 }
@@ -40,7 +40,7 @@ fn exhausted(workload: Workload, setting: Setting, bounds: Bounds) -> Outcome {
     outcome
 }
 
-/// Two threads, two conflicting swaps each, every schedule with at most two preemptions.
+/// Two threads run two conflicting swaps each, under every schedule with at most two preemptions.
 #[test]
 fn swaps_exhaustively() {
     exhausted(Workload::Sps, Setting::Line, bounds(2, 2, 0));
@@ -48,13 +48,13 @@ fn swaps_exhaustively() {
     exhausted(Workload::Sps, Setting::FlushOnFail, bounds(1, 2, 0));
 }
 
-/// An insertion and a deletion, another one given up. Under `word`: `strandline-lab check`, some minutes.
+/// The transactions insert, delete, and give up another insertion. `strandline-lab check` also explores the setting `word`, which takes some minutes.
 #[test]
 fn hash_table_exhaustively() {
     exhausted(Workload::Hash, Setting::Line, bounds(2, 2, 0));
 }
 
-/// Power fails in recovery, everywhere; and in the recovery after that.
+/// Power fails everywhere in recovery, and in the recovery after that.
 #[test]
 fn crashes_in_recovery_exhaustively() {
     for (setting, transactions, crashes) in
@@ -65,7 +65,7 @@ fn crashes_in_recovery_exhaustively() {
     }
 }
 
-/// Cutting schedules off at known states leaves no crash out: the same crash points and states differ.
+/// Cutting schedules off at known states loses no crash: the same crash points and states are found.
 #[test]
 fn the_reduction_loses_nothing() {
     for workload in [Workload::Sps, Workload::Hash] {
@@ -76,7 +76,7 @@ fn the_reduction_loses_nothing() {
     }
 }
 
-/// The seed that a violation names shows it again, in one history.
+/// The seed of a violation reproduces it in one history.
 #[test]
 fn a_violation_is_replayed_by_its_seed() {
     let omitted = Some(Step::BulkDataFenceLate);
@@ -97,7 +97,7 @@ fn a_violation_is_replayed_by_its_seed() {
     assert_eq!(what(&found), what(&again));
 }
 
-/// Those of `deferred` and of `wrap` have longer campaigns there.
+/// Schemes of `deferred` and `wrap` have longer campaigns there.
 #[test]
 fn no_sampled_crash_breaks_a_scheme() {
     let own = [deferred::schemes(), wrap::schemes()].concat();
@@ -105,7 +105,7 @@ fn no_sampled_crash_breaks_a_scheme() {
     campaigns::none_is_broken(&others, &Setting::ALL, 1);
 }
 
-/// All steps but one, which takes some seconds (`strandline-lab check --mutants`).
+/// Every omitted step is found, except for one that takes some seconds (`strandline-lab check --mutants`).
 #[test]
 fn missing_steps_are_found() {
     campaigns::missing_steps_are_found(&[product()], 2, &[Step::RestartPhaseEarly]);
@@ -123,7 +123,7 @@ fn commit_without_data(threads: usize, program: impl Fn(usize, &Hosted)) -> bool
     check(&options, program, judge).is_err()
 }
 
-/// The tests of `PX86.md` that this execution, sequentially consistent, can show.
+/// The tests of `PX86.md` that a sequentially consistent execution can show.
 #[test]
 fn litmus() {
     let step = Step::CommitFence;
@@ -152,7 +152,7 @@ fn litmus() {
         m.fence(step);
         m.store(COMMIT, 1);
     }));
-    // An atomic operation completes write-backs too.
+    // An atomic operation completes write-backs, too.
     assert!(!commit_without_data(1, |_, m| {
         m.store(DATA, 1);
         m.write_back(DATA, step);
@@ -177,7 +177,7 @@ fn litmus() {
         });
         assert_eq!(allowed, !fence, "commit2 with fence: {fence}");
     }
-    // What another thread stored is covered by a write-back that is ordered after it by any word.
+    // A write-back covers another thread's stores if any word orders it after them.
     let flag = VolatileAddress::new(0);
     assert!(!commit_without_data(2, |thread, m| {
         if thread == 0 {
@@ -191,7 +191,7 @@ fn litmus() {
     }));
 }
 
-/// Words of one line persist in order under `line`, in any order under `word`.
+/// Words of one line persist in order under `line`, and in any order under `word`.
 #[test]
 fn settings_differ_within_a_line() {
     let other = DATA.word(1);
@@ -248,7 +248,7 @@ fn store_buffers_are_sampled() {
     }
 }
 
-/// A refusal names the store's source line, and the write-back and fence that would have been needed.
+/// A refusal names the store's source line, and the missing write-back and fence.
 #[test]
 fn a_refusal_names_the_missing_write_back() {
     let line = line!() + 2;

@@ -1,6 +1,6 @@
-//! Free memory: a compaction and the journal of large transactions beside readers, snapshots and writers, with power failures at any moment.
-//! Each rule of `strandline_core`'s `engine/free_memory.rs` is left out in turn and must be found missing. The pool is so small that transactions
-//! find the last free chunks held; the world reports threads that wait for each other.
+//! Free memory: a compaction and the journal of large transactions run beside readers, snapshots and writers, with power failures at any moment. The
+//! tests leave out each rule of `strandline_core`'s `engine/free_memory.rs`, and find the omission. The pool is so small that transactions find the
+//! last free chunks held; the world reports threads that wait for each other.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -21,27 +21,27 @@ use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 use super::histories::{closed, lease};
 
-/// Two threads that write, one that reads, one that compacts.
+/// Two threads write, one reads, and one compacts.
 const THREADS: usize = 4;
 const LOG_BYTES: u64 = 4096;
 const CHUNK: u64 = 4096;
 const CHUNKS: u64 = 7;
-/// The pool has few chunks, and all of them from the beginning.
+/// The pool has only a few chunks, all of them from the beginning.
 const GEOMETRY: Geometry =
     Geometry { size: (12 + CHUNKS) << 12, logs: THREADS as u64, log_bytes: LOG_BYTES, chunk_bytes: CHUNK };
-/// Roots that lead to objects; the one behind each has what is in the object.
+/// Roots that refer to objects; the root after each holds the object's value.
 const OBJECTS: u64 = 2;
-/// The root of what large transactions fill: two chunks.
+/// The root of the block that large transactions fill: two chunks.
 const FILLING: u64 = 6;
-/// Words of it, more than a log of 256 records takes; they lie in so many granules that the journal needs a chunk.
+/// How many words of it they write: more than fit a log of 256 records, in so many granules that the journal needs a chunk.
 const MANY: u64 = 260;
 
-/// Words of an object of `bytes` bytes that are written and read: its first line, and others.
+/// Returns the words of an object of `bytes` bytes that are written and read: its first line, and others.
 fn places(bytes: u64) -> impl Iterator<Item = u64> {
     (0..9).chain([30, 63]).filter(move |word| 8 * word < bytes)
 }
 
-/// Sizes of objects: blocks of a chunk with several words of bitmap, others, and whole chunks.
+/// Sizes of objects: blocks of a chunk whose bitmap has several words, smaller ones, and whole chunks.
 const SIZES: [u64; 4] = [16, 512, CHUNK, 2 * CHUNK];
 
 fn layouts() -> (Layout, SharedLayout) {
@@ -49,7 +49,7 @@ fn layouts() -> (Layout, SharedLayout) {
     (layout, SharedLayout::new(&layout, 11, 0).with_versions(8 * (11 * 8 + 300 * 13 + 2)))
 }
 
-/// A pool with the filling, and no object.
+/// Returns a pool with the filled block, and without objects.
 fn image() -> Vec<u64> {
     let (layout, shared) = layouts();
     let recorder = Rc::new(Recorder::new(vec![0; (GEOMETRY.size / 8) as usize], shared.bytes(), 0, 1, None));
@@ -64,7 +64,7 @@ fn image() -> Vec<u64> {
     closed(recorder.contents(), &layout, 1)
 }
 
-/// Replaces object `which` by one of `bytes` bytes that is full of `value`; by none where `bytes` is 0.
+/// Replaces object `which` by one of `bytes` bytes that is full of `value`, or removes it if `bytes` is 0.
 fn replace(tx: &mut impl Transaction, which: u64, bytes: u64, value: u64) -> Result<(), Abort> {
     let [address, content] = [2 * which, 2 * which + 1].map(|root| tx.root(root));
     let old = tx.read(address)?;
@@ -82,7 +82,7 @@ fn replace(tx: &mut impl Transaction, which: u64, bytes: u64, value: u64) -> Res
     tx.write(content, if bytes > 0 { value << 16 | bytes } else { 0 })
 }
 
-/// More writes than fit a log.
+/// Writes more than fits a log.
 fn fill(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     let filling = PersistentAddress::new(tx.read(tx.root(FILLING))?);
     (0..MANY).try_for_each(|number| tx.write(filling.word(number * 3), value))?;
@@ -131,7 +131,7 @@ where
             if thread == 0 {
                 recover(&view(), Schemes::default(), |_| ()).unwrap();
             }
-            // Recovery stores it last.
+            // Wait for the end of recovery, whose last store is to the clock.
             while memory.load(SharedLayout::CLOCK) == 0 {
                 memory.pause();
             }
@@ -218,7 +218,7 @@ fn write(worker: &mut impl Runner, thread: u64, random: &mut Rng) {
     }
 }
 
-/// Reads one object at a snapshot several times: it must not change.
+/// Reads one object at a snapshot several times, and asserts that it does not change.
 fn read_at_snapshot<C: Control<Scheme = Product>>(
     view: View<&Hosted>,
     control: C,
@@ -296,7 +296,7 @@ fn acknowledged(trace: &Trace, time: u32, at: PersistentAddress, value: u64) -> 
     }
 }
 
-/// Runs a history and judges some power failures in it.
+/// Runs a history, and judges some power failures in it.
 fn history<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<(), String>
 where
     C: Control<Scheme = Product>,
@@ -328,7 +328,7 @@ where
     histories.find_map(|seed| history(control, omitted, seed).err().map(|why| (seed, why)))
 }
 
-/// A transaction that keeps the serial token while it looks for chunks that a compaction holds, which waits for the token.
+/// A transaction keeps the serial token while it waits for chunks that a compaction holds, and the compaction waits for the token.
 #[test]
 fn a_transaction_and_a_compaction_that_wait_for_each_other_are_found() {
     let hangs = |seed| {
@@ -339,7 +339,7 @@ fn a_transaction_and_a_compaction_that_wait_for_each_other_are_found() {
     assert!(found.flatten().is_some_and(|what| what.contains("wait for each other")), "{found:?}");
 }
 
-/// `STRANDLINE_CASES` sets how many histories of each control.
+/// `STRANDLINE_CASES` sets how many histories each control gets.
 #[test]
 fn free_memory_is_overwritten_unseen() {
     let asked = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
@@ -358,8 +358,8 @@ fn each_rule_of_free_memory_that_is_left_out_is_found() {
         Step::FreeJournalVersions,
     ];
     for step in rules {
-        // Thousands of histories show nothing of this one. The search begins shortly before the first history that does; if another comes to
-        // be the first, the search only takes longer.
+        // Thousands of histories do not show this omission, so the search begins shortly before the first that does. If another history becomes the
+        // first, the search only takes longer.
         let first = if step == Step::FreeDurable { 4800 } else { 0 };
         let found = first_wrong(Stm, Some(step), first..40_000);
         println!("{step:?}: {found:?}");

@@ -1,4 +1,4 @@
-//! What histories of threads over an [`X86World`] have in common.
+//! Common parts of histories of threads over an [`X86World`].
 
 use std::rc::Rc;
 
@@ -10,12 +10,12 @@ use strandline_core::memory::Hosted;
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::scheme::{Product, Schemes};
 
-/// A worker of the product's scheme.
+/// Leases a worker of the product's scheme.
 pub fn lease<C: Control<Scheme = Product>>(view: View<&Hosted>, control: C) -> Worker<Over<C, &Hosted>> {
     Worker::lease(view, Setup { control, schemes: Schemes::default() }, None).unwrap()
 }
 
-/// The words of a pool as a clean close leaves them after `transactions` transactions: the logs are empty.
+/// Returns the words of a pool as a clean close leaves them after `transactions` transactions: the logs are empty.
 pub fn closed(mut words: Vec<u64>, layout: &Layout, transactions: u64) -> Vec<u64> {
     words[(Layout::WATERMARK.offset() / 8) as usize] = transactions;
     for index in 0..layout.geometry.logs {
@@ -25,7 +25,7 @@ pub fn closed(mut words: Vec<u64>, layout: &Layout, transactions: u64) -> Vec<u6
     words
 }
 
-/// Runs the threads under a schedule that chance draws; in every second history, stores are delayed.
+/// Runs the threads under a random schedule; in every second history, stores are delayed.
 pub fn run_by_chance(world: &Rc<X86World>, threads: Vec<Thread<'_>>, random: &mut Rng) {
     let policy = match random.u8(..3) {
         0 => Policy::Random { every: random.u32(1..40) },

@@ -1,5 +1,5 @@
-//! Large transactions on persistent memory: beside small ones, with power failures at any moment and during the recovery from
-//! those. Every step of the journal is left out in turn, and that is found.
+//! Large transactions on persistent memory, beside small ones, with power failures at any moment and during recovery. The tests leave out each step
+//! of the journal, and find the omission.
 
 use std::rc::Rc;
 
@@ -18,16 +18,16 @@ use strandline_core::{Abort, Error, Read, Runner, Transaction};
 use super::histories::{closed, lease};
 
 const GEOMETRY: Geometry = Geometry { size: 32 << 12, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
-/// Words that are more than a log of 256 records takes.
+/// How many words a large transaction writes: more than fit a log of 256 records.
 const MANY: u64 = 257;
-/// Words that all transactions write the same value to: in nine granules of three pages.
+/// Words to which each transaction writes one common value, in nine granules of three pages.
 const CELLS: u64 = 18;
 const CELL_BYTES: u64 = 3 * 4096;
-/// Words of a block that large transactions replace.
+/// How many words the block has that large transactions replace.
 const BLOCK_WORDS: u64 = 40;
 
-/// Where things are: the first root leads to the cells and, behind them in each page, to the filling; the second to the block, and the
-/// third says what is in that and in the filling.
+/// Returns the address of a cell. The first root refers to the cells and, after them in each page, the filling. The second root refers to the block,
+/// and the third holds the value of the block and the filling.
 fn cell(cells: u64, number: u64) -> PersistentAddress {
     PersistentAddress::new(cells + number % 3 * 4096 + number / 3 * 520)
 }
@@ -41,7 +41,7 @@ fn layouts() -> (Layout, SharedLayout) {
     (layout, SharedLayout::new(&layout, 4, 0))
 }
 
-/// A pool with cells and no block.
+/// Returns a pool with cells and without a block.
 fn image() -> Vec<u64> {
     let (layout, shared) = layouts();
     let recorder = Rc::new(Recorder::new(vec![0; (GEOMETRY.size / 8) as usize], shared.bytes(), 0, 1, None));
@@ -62,7 +62,7 @@ fn write_cells(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     (0..CELLS).try_for_each(|number| tx.write(cell(cells, number), value))
 }
 
-/// More writes than fit a log, and another block in place of the last one.
+/// Writes more than fits a log, and replaces the block.
 fn large(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     write_cells(tx, value)?;
     let (old, block) = (tx.read(tx.root(1))?, tx.alloc(8 * BLOCK_WORDS)?);
@@ -78,7 +78,7 @@ fn large(tx: &mut impl Transaction, value: u64) -> Result<(), Abort> {
     (0..MANY).try_for_each(|number| tx.write(filling(cells, number), value))
 }
 
-/// Threads run; what happened.
+/// Runs the threads. Returns the trace.
 fn live<C>(control: C, omitted: Option<Step>, seed: u64) -> Trace
 where
     C: Control<Scheme = Product>,
@@ -123,7 +123,7 @@ where
     world.finish()
 }
 
-/// Whether `memory` recovers to what the transactions up to one that none acknowledged at `time` is behind have made of it.
+/// Checks that `memory` recovers to the state after some transaction that is not older than any acknowledged at `time`.
 fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), String> {
     let (layout, shared) = layouts();
     let view = View { memory, layout, shared };
@@ -162,7 +162,7 @@ fn judge<M: SchemeMemory>(memory: M, trace: &Trace, time: u32) -> Result<(), Str
     Ok(())
 }
 
-/// What is wrong after one of some power failures in a history, and in the recovery from one.
+/// Returns what is wrong after one of some power failures in a history and in the recovery from one.
 fn crash<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<u64, String>
 where
     C: Control<Scheme = Product>,
@@ -185,7 +185,7 @@ where
         if random.u8(..8) != 0 {
             continue;
         }
-        // The power fails again during recovery.
+        // Power fails again during recovery.
         memory.random(&mut random);
         let data = (layout.data.offset() / 8) as usize..(layout.end().offset() / 8) as usize;
         let world =
@@ -217,7 +217,7 @@ fn large_transactions_survive_or_never_were() {
     }
 }
 
-/// The steps of the journal and of commits that end one.
+/// The steps of the journal, and of commits that end one.
 const STEPS: [Step; 8] = [
     Step::JournalWriteBack,
     Step::JournalFence,

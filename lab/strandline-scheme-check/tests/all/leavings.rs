@@ -1,5 +1,5 @@
-//! No life's leavings complete another's records: what a power failure leaves of a record means nothing to the next life,
-//! though that begins with the same numbers in the same places.
+//! Remains of one life never complete a record of another: a part of a record that a power failure leaves is invalid in the next life, even if that
+//! begins with the same numbers in the same places.
 
 use std::rc::Rc;
 
@@ -16,7 +16,7 @@ use strandline_schemes::{UndoLog, recover_undo};
 
 const GEOMETRY: Geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
 
-/// A machine that begins with this memory.
+/// Returns a machine that begins with this memory.
 fn begin(words: Vec<u64>) -> (Rc<Recorder>, View<Hosted>) {
     let layout = Layout::new(GEOMETRY).unwrap();
     let shared = SharedLayout::new(&layout, 10, 0);
@@ -24,7 +24,7 @@ fn begin(words: Vec<u64>) -> (Rc<Recorder>, View<Hosted>) {
     (recorder.clone(), View { memory: Hosted::new(recorder, 0), layout, shared })
 }
 
-/// What `after` has of these words, and otherwise what `before` has.
+/// Returns words with those of `after` that survive, and those of `before` otherwise.
 fn only(before: &[u64], after: &[u64], survives: impl Fn(PersistentAddress) -> bool) -> Vec<u64> {
     let words = before.iter().zip(after).enumerate();
     words
@@ -32,7 +32,7 @@ fn only(before: &[u64], after: &[u64], survives: impl Fn(PersistentAddress) -> b
         .collect()
 }
 
-/// An entry of SCT and DCT: its head is missing in one life, and in the next nothing but its head is there.
+/// In one life the head of an SCT or DCT entry is missing; the next life leaves only the head.
 #[test]
 fn an_undo_entry_is_not_completed_by_the_next_lifes() {
     let (recorder, view) = begin(vec![0; GEOMETRY.size as usize / 8]);
@@ -46,13 +46,13 @@ fn an_undo_entry_is_not_completed_by_the_next_lifes() {
 
     let (recorder, view) = begin(torn);
     assert_eq!(recover_undo(&view, &mut |_| ()).unwrap().undone, 0);
-    // Somebody else commits; then a transaction uses the same entry, with the same numbers, for another word.
+    // Another thread commits. Then a transaction uses the same entry, with the same numbers, for another word.
     view.memory.store(one, 6);
     let mut log = lease(&view);
     let before = recorder.contents();
     let (second, _) = log.prepare_log_entry(&view, &[(other, 7)], &[]);
     assert_eq!(second, first);
-    // Of which nothing else is there.
+    // Only the entry's head is left.
     let torn = only(&before, &recorder.contents(), |at| at < second.at.word(2));
 
     let (_, view) = begin(torn);
@@ -60,7 +60,7 @@ fn an_undo_entry_is_not_completed_by_the_next_lifes() {
     assert_eq!(view.memory.load(one), 6);
 }
 
-/// A record of the undo log: its checksum is all that one life leaves, and the next leaves no more than its address.
+/// One life leaves only the checksum of an undo-log record; the next leaves only the record's address.
 #[test]
 fn an_undo_record_is_not_completed_by_the_next_lifes() {
     let (recorder, view) = begin(vec![0; GEOMETRY.size as usize / 8]);
@@ -72,7 +72,7 @@ fn an_undo_record_is_not_completed_by_the_next_lifes() {
         let mut worker =
             Worker::lease_of(view, &strandline_schemes::UNDO_LOG, Concurrency::SingleWriter, None).unwrap();
         let before = recorder.contents();
-        // Stored, not committed: what is looked at is the record.
+        // The transaction has stored but not committed: the test examines its record.
         let mut after = Vec::new();
         let given_up = worker.run(|tx| {
             tx.write(root, 5)?;
@@ -97,7 +97,7 @@ fn an_undo_record_is_not_completed_by_the_next_lifes() {
     assert_eq!(view.memory.load(root), 6);
 }
 
-/// The schemes without one of these steps, of which each has the first that it knows: those in which nothing shows.
+/// Runs the schemes without one of these steps, the first that each scheme has. Returns those in which nothing is found.
 fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Option<Step>)> {
     let mut missed = Vec::new();
     for scheme in schemes().into_iter().filter(|scheme| fits(scheme.name)) {
@@ -115,8 +115,8 @@ fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Opt
     missed
 }
 
-/// What makes the leavings of each kind of log harmless, left out: the zeroing, the number that counts up, the watermark. Those of the schemes of
-/// `deferred` and `wrap` are found there, among their other steps, after thousands of histories.
+/// Leaves out the step that makes the remains of each kind of log harmless: the zeroing, the increasing number, the watermark. The schemes of
+/// `deferred` and `wrap` are tested there, among their other steps, with thousands of histories.
 #[test]
 fn leavings_are_found_where_nothing_makes_them_harmless() {
     let steps = [Step::RecoveryZero, Step::RecoveryTruncationPartial, Step::RecoveryWatermarkFilter];

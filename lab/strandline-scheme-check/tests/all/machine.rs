@@ -24,25 +24,25 @@ fn case(name: &str, omitted: Option<Omitted>) -> Case {
     Case { subject: subject(name), workload: Workload::Hash, threads: 2, omitted }
 }
 
-/// Hardware schemes with logs of 8 MB a core, which each power failure copies several times. `wrap/tests.rs` of `strandline-sim` explores
-/// every crash of these with small logs.
+/// Hardware schemes with logs of 8 MB for each core, which each power failure copies several times. `wrap/tests.rs` of `strandline-sim` explores
+/// every crash of these schemes with small logs.
 const LARGE_LOGS: [&str; 2] = ["wrap-evaluated", "wrap-buffer-of-one"];
 
-/// What the crash checker finds in these schemes.
+/// Returns what the crash checker finds in these schemes.
 fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
     let mut losses = Vec::new();
     for subject in schemes {
         for (workload, threads, transactions) in
             [(Workload::Sps, 1, alone), (Workload::Hash, 3, 8), (Workload::Allocator, 2, 8)]
         {
-            // Their wraps are one thread's at a time anyway.
+            // These schemes wrap for only one thread at a time anyway.
             if threads == 3 && LARGE_LOGS.contains(&subject.hardware.name) {
                 continue;
             }
             let case = Case { subject, workload, threads, omitted: None };
             let found = match sample(case, bounds(1, transactions), &Session::new(), |_| ()) {
                 Ok(found) => found,
-                // A hardware scheme may refuse what it cannot be on.
+                // A hardware scheme may refuse machines that it does not support.
                 Err(strandline_core::Error::Unsupported(_)) => continue,
                 Err(error) => panic!("{}: {error}", subject.name()),
             };
@@ -59,11 +59,11 @@ fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
 
 #[test]
 fn every_scheme_survives_power_failures() {
-    // One thread's must fill Loose-Ordering's windows of up to 32 transactions, or nothing ever leaves the caches.
+    // With one thread it takes this many transactions to fill Loose-Ordering's windows of up to 32, without which nothing leaves the caches.
     assert_eq!(losses(subjects(Registry::default()).into_iter(), 200), Vec::<String>::new());
 }
 
-/// A power failure in the hardware's recovery may leave some words of the new log head.
+/// A power failure in the hardware's recovery may leave a part of the new log head.
 #[test]
 fn a_torn_log_head_is_no_head() {
     let case = Case {
@@ -90,8 +90,8 @@ fn a_missing_step_is_found() {
     }
 }
 
-/// Rules whose histories take seconds each, left to [`every_mutant_of_every_hardware_scheme_is_found`] and to
-/// `strandline-lab check --world machine --mutants`.
+/// Rules whose histories take seconds each. [`every_mutant_of_every_hardware_scheme_is_found`] and `strandline-lab check --world machine --mutants`
+/// cover them.
 const SLOW: [&str; 12] = [
     "end-flag",
     "data-fence",
@@ -107,11 +107,11 @@ const SLOW: [&str; 12] = [
     "copied-durable",
 ];
 
-/// Rules that want what no shape has: tests of `strandline-sim` show them, in `loose_ordering.rs`, `atom/recovery.rs` and
+/// Rules that need a situation which no shape has. Tests of `strandline-sim` cover them, in `loose_ordering.rs`, `atom/recovery.rs` and
 /// `wrap/tests.rs`.
 const ELSEWHERE: [&str; 3] = ["recount", "grant-life", "stale-entries"];
 
-/// Those of the hardware schemes' rules that `chosen` takes and that no history shows.
+/// Returns the hardware schemes' rules that `chosen` accepts and whose omission no history shows.
 fn missed(chosen: impl Fn(&str) -> bool) -> Vec<String> {
     let mut missed = Vec::new();
     for entry in SCHEMES.iter().filter(|entry| entry.make.is_some()) {
@@ -151,7 +151,7 @@ fn mutants_of_hardware_schemes_are_found() {
     assert_eq!(missed(chosen), Vec::<String>::new());
 }
 
-/// The machine begins anew on what recovery has left, the hardware's own words included.
+/// The machine restarts on the memory that recovery has left, including the hardware's own words.
 #[test]
 fn leavings_are_found_where_nothing_makes_them_harmless() {
     assert_eq!(
@@ -174,7 +174,7 @@ fn every_cycle_of_a_short_history_is_survived() {
     assert!(found.counts.points > 100, "{:?}", found.counts);
 }
 
-/// Beside those histories that all subjects have, longer ones of plain programs, on more structures.
+/// Besides the histories that all subjects have, longer ones of plain programs, on more structures.
 #[test]
 fn plain_programs_survive_beside_all_hardware_of_their_papers() {
     let plain: Vec<_> = subjects(Registry::default())
@@ -212,12 +212,12 @@ fn plain_programs_survive_beside_all_hardware_of_their_papers() {
             }
         }
     }
-    // What some machine cannot run, others did.
+    // Each program that some machine cannot run did run on others.
     assert_eq!(judged, names.into_iter().collect());
     assert_eq!(losses, Vec::<String>::new());
 }
 
-/// A program that does not write back what it has stored loses it under hardware that counts on that.
+/// A program that does not write back its stores loses them under hardware that relies on that.
 #[test]
 fn a_plain_program_must_flush_under_atom() {
     let mut subject = subject("atom/plain-flushed");
@@ -227,7 +227,7 @@ fn a_plain_program_must_flush_under_atom() {
     assert!(found.violation.is_some(), "{:?}", found.counts);
 }
 
-/// It is the hardware that makes a plain program's critical sections atomic.
+/// Only the hardware makes a plain program's critical sections atomic.
 #[test]
 fn a_plain_program_without_its_hardware_is_torn() {
     let hardware = strandline_sim::scheme::find("none").unwrap();

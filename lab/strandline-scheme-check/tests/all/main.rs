@@ -1,4 +1,4 @@
-//! One program, so that the checker is linked once.
+//! One test program, so that the checker is linked once.
 
 use std::time::Duration;
 
@@ -17,5 +17,5 @@ mod registry;
 mod snapshots;
 mod wrap;
 
-/// Explorations end by the numbers that they are given, whatever the machine; this ends one that hangs.
+/// A limit that ends only explorations that hang: the given numbers end all others, however slow the machine is.
 const HANG: Duration = Duration::from_secs(1800);

@@ -1,5 +1,5 @@
-//! Optimistic searches in a tree whose pages split, merge and hand cells to one another meanwhile, in every order that a schedule draws and with
-//! stores that are delayed: each finds what one state of the tree has. That a search asks about its guards again is left out, and that is found.
+//! Optimistic searches in a tree whose pages split, merge and move cells meanwhile, under random schedules and with delayed stores: each search sees
+//! one state of the tree. The tests leave out a search's second check of its guards, and find the omission.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -23,10 +23,10 @@ const WRITERS: usize = 2;
 const READERS: usize = 2;
 const LOG_BYTES: u64 = 16 << 10;
 const GEOMETRY: Geometry = Geometry { size: 48 << 12, logs: 4, log_bytes: LOG_BYTES, chunk_bytes: 4096 };
-/// Each token is at one of so many places: it is the key of one pair at any time.
+/// How many places a token can be at. At any time it is the key of one pair.
 const PLACES: u64 = 3;
 const TOKENS: u64 = 12;
-/// Words of the longest value: a page has room for four.
+/// How many words the longest value has: a page has room for four.
 const MOST_WORDS: u64 = 12;
 
 fn layouts() -> (Layout, SharedLayout) {
@@ -34,7 +34,7 @@ fn layouts() -> (Layout, SharedLayout) {
     (layout, SharedLayout::new(&layout, 11, 0).with_versions(8 * (11 * 8 + 300 * 13 + 2)))
 }
 
-/// The key of a token at a place: the tokens at one place lie together.
+/// Returns the key of a token at a place: the tokens at one place are adjacent.
 fn key(token: u64, place: u64) -> [u8; 8] {
     (place << 32 | token).to_be_bytes()
 }
@@ -45,7 +45,7 @@ fn tree(tx: &mut impl Read) -> Result<PageTree, Abort> {
     PageTree::of_header(tx, at, header)
 }
 
-/// Puts a token at a place, with a value of so many words, which all tell of it.
+/// Puts a token at a place, with a value of `words` words that all contain the token.
 fn put(tx: &mut impl Transaction, token: u64, place: u64, words: u64) -> Result<(), Abort> {
     let tree = tree(tx)?;
     let (key, value) = (key(token, place), vec![token << 8 | words; words as usize]);
@@ -56,7 +56,7 @@ fn put(tx: &mut impl Transaction, token: u64, place: u64, words: u64) -> Result<
     }
 }
 
-/// Where a token is.
+/// Returns where a token is.
 fn place(tx: &mut impl Read, token: u64) -> Result<Result<u64, String>, Abort> {
     let tree = tree(tx)?;
     let mut found = Vec::new();
@@ -74,13 +74,13 @@ fn place(tx: &mut impl Read, token: u64) -> Result<Result<u64, String>, Abort> {
     }
 }
 
-/// How many tokens the tree says that it has.
+/// Returns the number of tokens that the tree says it has.
 fn length(tx: &mut impl Read) -> Result<Result<u64, String>, Abort> {
     let keys = tree(tx)?.len(tx)?;
     Ok(if keys == TOKENS { Ok(keys) } else { Err(format!("the tree of {TOKENS} tokens has {keys}")) })
 }
 
-/// A pool with a tree that has all tokens.
+/// Returns a pool with a tree that has all tokens.
 fn image() -> Vec<u64> {
     let (layout, shared) = layouts();
     let recorder = Rc::new(Recorder::new(vec![0; (GEOMETRY.size / 8) as usize], shared.bytes(), 0, 1, None));
@@ -94,7 +94,7 @@ fn image() -> Vec<u64> {
     closed(recorder.contents(), &layout, 1 + TOKENS)
 }
 
-/// One history; what is wrong with it.
+/// Runs one history. Returns what is wrong with it.
 fn history<C>(control: C, omitted: Option<Step>, image: &[u64], seed: u64) -> Result<(), String>
 where
     C: Control<Scheme = Product>,
@@ -130,7 +130,7 @@ where
                         tree.remove(tx, located)?;
                     }
                     put(tx, token, to, words)?;
-                    // A transaction finds its own writes.
+                    // A transaction sees its own writes.
                     place(tx, token)
                 });
                 note(moved);
@@ -160,7 +160,7 @@ where
     wrong.take().map_or(Ok(()), Err)
 }
 
-/// The number of the first of these histories in which something is wrong.
+/// Returns the number of the first of these histories in which something is wrong.
 fn first_wrong<C>(control: C, omitted: Option<Step>, mut histories: Range<u64>) -> Option<(u64, String)>
 where
     C: Control<Scheme = Product>,

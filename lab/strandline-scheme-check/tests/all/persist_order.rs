@@ -7,12 +7,12 @@ use strandline_persistency::Model;
 use strandline_scheme_check::persist_order::{Outcome, Program, Sampling, explore, schemes};
 
 const LOCK: VolatileAddress = VolatileAddress::new(0);
-/// The lock's stamp, protected by it.
+/// The lock's stamp, which the lock protects.
 const STAMP: VolatileAddress = VolatileAddress::new(64);
 const DATA: PersistentAddress = PersistentAddress::new(1024);
 
-/// A thread's undo entry: old values, TxID, and their sum; valid if the sum is right and the mark lower. Thread 0
-/// writes two words, thread 1 only the first: undoing the later one alone must not leave half of the earlier one.
+/// Returns a thread's undo entry: old values, TxID, and their sum. It is valid if the sum is right and the mark is lower. Thread 0 writes two words,
+/// thread 1 only the first: undoing the later transaction alone must not leave half of the earlier one.
 fn entry(thread: u64) -> PersistentAddress {
     PersistentAddress::new(256 * thread)
 }
@@ -32,7 +32,7 @@ fn barrier(model: Model, memory: &Hosted, at: PersistentAddress, step: Step) {
     }
 }
 
-/// Transactions of Fig. 2 on one word.
+/// Runs transactions of Fig. 2 on one word.
 fn transaction(model: Model, memory: &Hosted, thread: u64) {
     memory.lock(LOCK);
     if model == Model::Epoch {
@@ -117,7 +117,7 @@ fn with_all_barriers_nothing_is_lost() {
     }
 }
 
-/// D9 in small: the four persist barriers of Fig. 2(a), the three sync barriers of Fig. 2(b).
+/// Claim D9 in small: the four persist barriers of Fig. 2(a), and the three sync barriers of Fig. 2(b).
 #[test]
 fn each_barrier_is_necessary() {
     for step in EPOCH {
@@ -128,7 +128,7 @@ fn each_barrier_is_necessary() {
     }
 }
 
-/// The same code under a model that gives less: persist barriers mean nothing to eager sync.
+/// The same code under a model that guarantees less: persist barriers have no effect under eager sync.
 #[test]
 fn persist_barriers_do_not_help_under_eager_sync() {
     let program = Program {
@@ -154,7 +154,7 @@ fn persist_barriers_do_not_help_under_eager_sync() {
     assert!(!violation.lost.is_empty() && !violation.history.is_empty());
 }
 
-/// D9: with all its barriers each design is sound under each model, and without any one of them it is not.
+/// Claim D9: each design is sound under each model with all its barriers, and unsound without any one of them.
 #[test]
 fn the_papers_barriers_are_sufficient_and_necessary() {
     let sampling = Sampling { histories: 12, seed: 1, states: 300, limit: HANG };
@@ -162,7 +162,8 @@ fn the_papers_barriers_are_sufficient_and_necessary() {
         let sound = scheme.explore(None, sampling, &Session::new(), |_| ()).unwrap();
         assert!(sound.violation.is_none(), "{}: {:#?}", scheme.name(), sound.violation);
         for barrier in scheme.mutants() {
-            // The first history that shows a missing generation has seed 43. If another comes to be the first, the search only takes longer.
+            // The search begins shortly before the first history that shows a missing generation. If another history becomes the first, the search
+            // only takes longer.
             let seed = if barrier.name == "generation" { 40 } else { 1 };
             let sampling = Sampling { histories: 2000, seed, ..sampling };
             let mutant = scheme.explore(Some(barrier.step), sampling, &Session::new(), |_| ()).unwrap();

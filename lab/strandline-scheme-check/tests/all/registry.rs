@@ -18,7 +18,7 @@ use strandline_workloads::{Checked, SPS, WorkloadDescriptor};
 
 const WORDS: Words = Words { count: 5, byte: |place| 256 + 64 * place, invariant: Invariant::Permutation };
 
-/// Words of one's own, some of whose exchanges are done by half if it forgets.
+/// A workload of the caller's: it exchanges words, and if it `forgets` it leaves some exchanges half done.
 #[derive(Debug)]
 struct Own {
     forgets: bool,
@@ -79,7 +79,7 @@ const fn workload(name: &'static str, structure: &'static Own) -> WorkloadDescri
 static RIGHT: WorkloadDescriptor = workload("own", &Own { forgets: false });
 static WRONG: WorkloadDescriptor = workload("own-forgetful", &Own { forgets: true });
 
-/// SCT under another number and name, so that only a program that knows it recovers its pools.
+/// SCT under another number and name, so that only a program that knows it can recover its pools.
 static SCHEME: SchemeDescriptor = SchemeDescriptor {
     code: 40,
     modes: &[Mode { concurrency: Concurrency::Locks, name: "own-epoch", redundant: &[] }],
@@ -92,7 +92,7 @@ fn registry() -> Registry {
     Registry::default().with_workloads(&[&RIGHT, &WRONG]).with_schemes(&[&SCHEME])
 }
 
-/// A workload of one's own is found by its name beside the checker's own; one that says nothing of its structure is not.
+/// The caller's workload is found by name among the checker's own; a workload without a description of its structure is not.
 #[test]
 fn workloads_are_found_by_name() {
     let workloads = registry().workloads;
@@ -105,7 +105,7 @@ fn workloads_are_found_by_name() {
     assert_eq!(Workload::all_of(workloads).count(), Workload::ALL.len() + 2);
 }
 
-/// Every world runs it, and sees what is wrong with it.
+/// Every world runs the workload, and finds its fault.
 #[test]
 fn a_workload_of_ones_own_is_checked_in_every_world() {
     let registry = registry();
@@ -141,7 +141,7 @@ fn a_workload_of_ones_own_is_checked_in_every_world() {
     }
 }
 
-/// A scheme of one's own that is written for a persistency model is explored under it, with its barriers, and its pools are recovered.
+/// A scheme of the caller's that is written for a persistency model is explored under that model with its barriers, and its pools are recovered.
 #[test]
 fn a_scheme_of_ones_own_is_explored_under_its_model() {
     let all = persist_order::schemes_of(registry().schemes);

@@ -1,5 +1,5 @@
-//! Snapshots beside writers, in every order that a schedule draws and with stores that are delayed: each sees the commits up to its
-//! time and nothing else. Every rule of the protocol is left out in turn, and that is found.
+//! Snapshots beside writers, under random schedules and with delayed stores: each snapshot sees exactly the commits up to its time. The tests leave
+//! out each rule of the protocol, and find the omission.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -18,17 +18,17 @@ use strandline_core::{Abort, Error, Read, Runner, Transaction};
 use super::histories::lease;
 
 const GEOMETRY: Geometry = Geometry { size: 16 << 12, logs: 4, log_bytes: 4096, chunk_bytes: 4096 };
-/// Words on three lines, two on the first; the second line shares its chain where there are few.
+/// Words on three lines, two of them on the first; the second line shares a chain with another if there are few chains.
 const WORDS: [u64; 4] = [0, 8, 256, 576];
 const WRITERS: usize = 2;
 const READERS: usize = 2;
 
-/// The address of word `which`.
+/// Returns the address of word `which`.
 fn word(tx: &impl Read, which: usize) -> PersistentAddress {
     tx.root(0).byte(256 + WORDS[which])
 }
 
-/// What a snapshot found: its time, what had committed before it began, and words with their values.
+/// What a snapshot saw: its time, the last commit before it began, and words with their values.
 #[derive(Default)]
 struct Seen {
     time: u64,
@@ -36,20 +36,21 @@ struct Seen {
     values: Vec<(usize, u64)>,
 }
 
-/// How many versions there is room for; small room ends snapshots.
+/// Returns the size of room for so many versions; if it is small, snapshots end early.
 fn version_bytes(entries: u64) -> u64 {
-    // Registrations and other words, heads, entries of twelve words.
+    // The words are those of registrations and the like, the heads, and entries of twelve words each.
     8 * (11 * 8 + entries * 13 + 2)
 }
 
-/// One history; what is wrong with it.
+/// Runs one history. Returns what is wrong with it.
 fn history<C>(control: C, omitted: Option<Step>, seed: u64) -> Result<(), String>
 where
     C: Control<Scheme = Product>,
 {
     let mut random = Rng::with_seed(seed);
     let layout = Layout::new(GEOMETRY).unwrap();
-    // Where used entries are refilled wrongly, few entries and few threads: one reader has to stand on one that is used again.
+    // To show that used entries are refilled in the wrong order, there are few entries and few threads: a reader has to be at an entry while it is
+    // reused.
     let refills = omitted == Some(Step::SnapshotRefill);
     let bytes = version_bytes(if refills { 2 } else { [2, 3, 6, 40][random.usize(..4)] });
     let (writers, readers) = if refills { (1, 1) } else { (WRITERS, READERS) };
@@ -89,7 +90,7 @@ where
             for _ in 0..random.u64(1..=3) {
                 let committed = committed_by_all.borrow().clone();
                 if random.u8(..4) == 0 && !refills {
-                    // A view, whose second run is at a snapshot; of its time it does not tell.
+                    // The second run of a view is at a snapshot, whose time it does not report.
                     let mut reader = lease(View { memory, layout, shared }, control);
                     let values = reader
                         .view(|tx| (0..4).map(|which| Ok((which, tx.read(word(tx, which))?))).collect())
@@ -147,7 +148,7 @@ where
         seen.values.iter().all(|&(which, value)| words[which] == value)
     };
     for seen in seen.borrow().iter() {
-        // The newest of the commits that had returned when it began.
+        // A snapshot has at least the newest of the commits that had returned when it began.
         let of = |&value: &u64| updates.iter().find(|update| update.writes.iter().any(|&(_, v)| v == value));
         let least = seen.committed.iter().filter_map(of).map(|update| update.id).max().unwrap_or(0);
         let last = updates.last().map_or(0, |update| update.id);
@@ -167,7 +168,7 @@ where
     Ok(())
 }
 
-/// The number of the first of these histories in which something is wrong.
+/// Returns the number of the first of these histories in which something is wrong.
 fn first_wrong<C>(control: C, omitted: Option<Step>, mut histories: Range<u64>) -> Option<(u64, String)>
 where
     C: Control<Scheme = Product>,
@@ -216,8 +217,8 @@ fn each_rule_of_a_snapshot_that_is_left_out_is_found() {
     }
 }
 
-/// A reader has to stop at an entry until that is used again, and the writer in the middle of filling it. The search begins shortly before the
-/// first history that shows it; if another comes to be the first, it only takes longer.
+/// A reader has to stop at an entry until that is reused, while the writer is in the middle of refilling it. The search begins shortly before the
+/// first history that shows it. If another history becomes the first, the search only takes longer.
 #[test]
 fn an_entry_that_is_refilled_in_the_wrong_order_is_found() {
     assert_found(Stm, Step::SnapshotRefill, 228_000..828_000);

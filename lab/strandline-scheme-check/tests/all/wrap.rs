@@ -1,4 +1,4 @@
-//! WrAP in software and the undo log it is compared with: no crash breaks them, and each step left out is noticed.
+//! WrAP in software, and the undo log that the paper compares with it: no crash breaks them, and each omitted step is found.
 
 use super::campaigns;
 use strandline_check::Setting;
@@ -15,7 +15,7 @@ fn no_sampled_crash_breaks_them() {
     campaigns::none_is_broken(&schemes(), &Setting::ALL, 3);
 }
 
-/// Steps whose omission shows at once; the others take longer (`strandline-lab check --mutants`).
+/// The omission of these steps shows quickly; the others take longer (`strandline-lab check --mutants`).
 #[test]
 fn missing_steps_are_found() {
     let slow = [Step::WatermarkFence, Step::WatermarkFenceLate];

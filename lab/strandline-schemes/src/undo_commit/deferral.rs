@@ -1,29 +1,26 @@
 //! How DCT defers commits.
 //!
-//! *Timestamps.* A transaction counts up the timestamp of each of its locks, and logs them all (6.1.1): recovery orders
-//! conflicting transactions by those of the locks that they share.
+//! *Timestamps.* A transaction increments the timestamp of each of its locks, and logs them all (6.1.1): recovery orders conflicting transactions by
+//! those of the locks that they share.
 //!
-//! *Predecessors* are the last holders of the locks, by log and number; the number tells entry and generation. A
-//! predecessor is settled when its entry has a later user, which its volatile generation shows, or when the entry is marked;
-//! under eager sync, when its `commitPersisted` word has reached the generation. The load that finds it orders this thread
-//! after the commit, under strong persist atomicity: a user stores its generation behind PB1, which comes after the
-//! commit of the entry's old transaction on the same thread, and on another strand after the entry's lock. Stored
-//! before PB1, the generation would be visible without being ordered after that commit.
+//! *Predecessors* are the last holders of the locks, by log and number; the number determines entry and generation. A predecessor is settled when its
+//! entry has a later user, which its volatile generation shows, or when the entry is marked; under eager sync, when its `commitPersisted` word has
+//! reached the generation. Under strong persist atomicity, the load that finds this orders the thread after the commit. A user stores its generation
+//! after PB1. PB1 comes after the commit of the entry's old transaction on the same thread, and on another strand after the entry's lock. If the
+//! generation were stored before PB1, it would be visible without being ordered after that commit.
 //!
-//! *The generation is looked at first.* A lock that has rested for long names a transaction whose entry others have used
-//! since. The persistent entry would order this thread after the persists of its newest user, which has nothing to do
-//! with the predecessor; the generation orders it after that user's PB1 alone.
+//! *The generation is checked first.* A lock that was unused for long names a transaction whose entry others have used since. The persistent entry
+//! would order this thread after the persists of its newest user, which has nothing to do with the predecessor; the generation orders it only after
+//! that user's PB1.
 //!
-//! *What a look has found is remembered*, by log entry, except under strand persistency, whose new strands forget what a
-//! thread has seen. A lock that has rested for long names a transaction whose entry others have used since; to look at it
-//! again would order this thread after the entry's newest transaction, which has nothing to do with it.
+//! *Results of checks are remembered* for each log entry, except under strand persistency, whose new strands forget what a thread has seen. Checking
+//! the entry of a long unused lock again would order this thread after the entry's newest transaction, which has nothing to do with it.
 //!
-//! *A thread that waits helps.* As long as there are unused log entries a transaction that may not commit yet is deferred
-//! further. A thread that has to wait (no entry left, a reader, [`Runner::drain`](strandline_core::Runner::drain), the
-//! end of a worker) first does what its own transactions still need, then looks for a while, then completes the
-//! predecessor itself, and before that the predecessor's predecessors: they have all released their locks, so all that is
-//! missing is in the log and in the volatile words beside it. The helper loads the data, which orders what follows a persist
-//! barrier after them; under eager sync it writes them back and fences.
+//! *A thread that waits helps.* While there are unused log entries, a transaction that may not commit yet is deferred further. A thread that has to
+//! wait (because no entry is left, because it only reads, in [`Runner::drain`](strandline_core::Runner::drain), or at the end of a worker) first does
+//! what its own transactions still need, and then polls for a while. Then it completes the predecessor itself, and before that the predecessor's
+//! predecessors. All of them have released their locks, so everything necessary is in the log and in the volatile words beside it. The helper loads
+//! the data, so that later persist barriers are ordered after them; under eager sync it writes them back and fences.
 
 use strandline_core::layout::View;
 use strandline_core::memory::{Event, Memory, PersistentAddress, Step};
@@ -33,17 +30,17 @@ use super::UndoCommit;
 use crate::persistency::{Barriers, Persistency, PersistencyModel};
 use crate::undo::{ENTRIES, UndoEntry};
 
-/// Looks at an unsettled predecessor before helping.
+/// How often to check an unsettled predecessor before helping.
 const PATIENCE: u32 = 64;
 
-/// How far a transaction that has released its locks is.
+/// The progress of a transaction that has released its locks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Its data may not have persisted, or its predecessors were not settled when last looked at.
+    /// Its data may not have persisted, or its predecessors were not settled at the last check.
     Executed,
     /// It may commit: its predecessors are settled (epoch), or its data are durable (eager sync).
     Ready,
-    /// It is marked; the mark is not known to be durable.
+    /// It is marked, but the mark is not known to be durable.
     Committed,
 }
 
@@ -54,19 +51,19 @@ pub(super) struct Pending {
     stage: Stage,
 }
 
-/// What is remembered of a transaction that has released its locks.
+/// Data of a transaction that has released its locks.
 #[derive(Default)]
 pub(super) struct Lists {
     /// Its predecessors.
     pub previous: Vec<Holder>,
-    /// The words that it stored, where they have to be written back.
+    /// The words that it stored, if they have to be written back.
     data: Vec<PersistentAddress>,
 }
 
-/// The newest generation of each log entry of which this worker has seen that nobody has to wait for it any more.
+/// For each log entry the newest generation that this worker knows to be settled, so that no thread has to wait for it any more.
 pub(super) struct Seen {
     generations: Vec<u64>,
-    /// In each log.
+    /// How many entries each log has.
     entries: u64,
 }
 
@@ -75,7 +72,7 @@ impl Seen {
         Self { generations: vec![0; (logs * entries) as usize], entries }
     }
 
-    /// That of the entry that `holder` used.
+    /// Returns the generation of the entry that `holder` used.
     fn of(&mut self, holder: Holder) -> &mut u64 {
         &mut self.generations[(holder.log * self.entries + holder.sequence % self.entries) as usize]
     }
@@ -85,7 +82,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
     /// Whether a commit waits for a barrier of a later transaction.
     const AWAITS_BARRIER: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
 
-    /// A generation of the entry up to which all are settled: as far as `entry`'s own is concerned, the newest.
+    /// Returns a generation up to which all of the entry's transactions are settled: the newest such one, unless it is at or above `entry`'s own.
     fn settled_generation<M: Memory>(view: &View<M>, entry: UndoEntry) -> u64 {
         let user = view.memory.load(entry.user());
         if user > entry.generation {
@@ -97,12 +94,12 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// Whether nobody has to wait for `entry`'s transaction any more.
+    /// Returns whether no thread has to wait for `entry`'s transaction any more.
     fn is_settled<M: Memory>(view: &View<M>, entry: UndoEntry) -> bool {
         Self::settled_generation(view, entry) >= entry.generation
     }
 
-    /// `spinOnConflicts`, one look: whether `holder`'s transaction is settled.
+    /// Checks once whether `holder`'s transaction is settled (`spinOnConflicts`).
     fn look<M: Memory>(view: &View<M>, seen: &mut Seen, holder: Holder) -> bool {
         let (entry, seen) = (UndoEntry::of(view, holder, ENTRIES), seen.of(holder));
         if P::MODEL == Persistency::Strand || *seen < entry.generation {
@@ -111,7 +108,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         *seen >= entry.generation
     }
 
-    /// One look at all predecessors: whether they are settled.
+    /// Checks once whether all predecessors are settled.
     pub(super) fn are_settled<M: Memory>(view: &View<M>, seen: &mut Seen, previous: &[Holder]) -> bool {
         view.memory.omitted(Step::DeferredSpinOnConflicts)
             || previous.iter().all(|&holder| Self::look(view, seen, holder))
@@ -146,7 +143,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         entry.addresses(memory, &mut data);
         let transaction = memory.load(entry.transaction());
         if Self::is_settled(view, entry) {
-            // What was read may belong to the entry's next transaction.
+            // The data that was read may belong to the entry's next transaction.
             return;
         }
         for holder in previous {
@@ -155,7 +152,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
                 Self::complete(view, entry);
             }
         }
-        // Persist barriers order what a thread has met, and write-backs ask for it.
+        // Loading the words orders later persist barriers after the data. Models that need write-backs request them here.
         for &at in &data {
             memory.load(at);
         }
@@ -166,13 +163,13 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         P::MODEL.write_back(memory, entry.at, 8, Step::CommitMarkWriteBack);
         P::MODEL.barrier(memory, Step::DeferredCommitBarrier);
         if P::MODEL == Persistency::EagerSync {
-            // It never goes back, even if the owner has gone on to the next generation.
+            // The word never decreases, even if the owner has continued with the next generation.
             let _ = memory.compare_exchange(entry.persisted(), entry.generation - 1, entry.generation);
         }
     }
 
-    /// Eager sync: asks for everything that the next sync barrier is to cover. Only now, since between this and
-    /// the barrier there may be no atomic instruction: on x86 it would wait for the write-backs as well.
+    /// Eager sync: requests write-backs of everything that the next sync barrier should cover. This happens only now, since no atomic instruction may
+    /// come between it and the barrier: on x86 it would wait for the write-backs as well.
     pub(super) fn write_back_pending<M: Memory>(&self, view: &View<M>) {
         for pending in &self.pending {
             let data = pending.lists.data.iter().copied();
@@ -186,7 +183,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// Forgets the oldest pending transaction; returns its TxID.
+    /// Removes the oldest pending transaction. Returns its TxID.
     fn pop(&mut self) -> Option<u64> {
         let Pending { transaction, mut lists, .. } = self.pending.pop_front()?;
         lists.previous.clear();
@@ -195,7 +192,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         Some(transaction)
     }
 
-    /// Eager sync: what follows from a sync barrier that covers everything written back so far.
+    /// Eager sync: advances transactions after a sync barrier that covers everything written back so far.
     pub(super) fn after_sync_barrier<M: Memory>(&mut self, view: &View<M>) {
         while let Some(front) = self.pending.front()
             && front.stage == Stage::Committed
@@ -213,7 +210,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         self.commit_ready(view);
     }
 
-    /// Eager sync: commits what has durable data and settled predecessors, in order.
+    /// Eager sync: commits transactions with durable data and settled predecessors, in order.
     fn commit_ready<M: Memory>(&mut self, view: &View<M>) {
         let at_once = view.memory.omitted(Step::DeferredCommitBarrier);
         let mut at = 0;
@@ -233,7 +230,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// Epoch: `spinOnConflicts`, one look for each deferred transaction in turn.
+    /// Epoch: checks each deferred transaction once (`spinOnConflicts`), in turn.
     pub(super) fn look_for_conflicts<M: Memory>(&mut self, view: &View<M>) {
         for pending in &mut self.pending {
             if pending.stage == Stage::Executed {
@@ -245,7 +242,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// Epoch: commits what was ready before the last barrier, in order.
+    /// Epoch: commits transactions that were ready before the last barrier, in order.
     pub(super) fn commit_after_barrier<M: Memory>(&mut self, view: &View<M>) {
         while let Some(front) = self.pending.front()
             && front.stage == Stage::Ready
@@ -261,7 +258,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         while self.pending.len() > most {
             match P::MODEL {
                 Persistency::EagerSync => {
-                    // What this thread still owes to others comes before any wait.
+                    // The thread finishes what other threads wait for before it waits itself.
                     let committed = self.pending[0].stage == Stage::Committed;
                     let step =
                         if committed { Step::DeferredCommitBarrier } else { Step::DeferredMutateBarrier };
@@ -291,15 +288,15 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
             Self::settle_all(view, &mut self.seen, &pending.lists.previous);
             P::MODEL.barrier(&view.memory, Step::DeferredMutateBarrier);
             Self::commit_transaction(view, pending.entry, pending.transaction);
-            // The entry's next user comes after the mark.
+            // The entry's next user must come after the mark.
             P::MODEL.barrier(&view.memory, Step::DeferredCommitBarrier);
             let committed = self.pop();
             self.unacknowledged.extend(committed);
         }
     }
 
-    /// `recordPrevConflicts`: the newest predecessor in each log entry; the mark of an older one persists before.
-    /// A synchronous commit has none, since they committed before they released the locks.
+    /// Finds the newest predecessor in each log entry (`recordPrevConflicts`); the mark of an older one persists before. A synchronous commit has
+    /// none, since its predecessors committed before they released the locks.
     pub(super) fn record_previous_conflicts<M: Memory>(&mut self, view: &View<M>, locks: &LockSet) {
         let previous = &mut self.lists.previous;
         previous.clear();
@@ -317,7 +314,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         });
     }
 
-    /// `recordPrevConflicts`: the locks' timestamps, counted up.
+    /// Increments and records the locks' timestamps (`recordPrevConflicts`).
     pub(super) fn record_timestamps<M: Memory>(&mut self, view: &View<M>, locks: &LockSet) {
         let stamps = &mut self.stamps;
         stamps.clear();
@@ -326,7 +323,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// Leaves in the entry's volatile words what a helper needs, which every thread sees that sees the holder in a lock.
+    /// Stores what a helper needs in the entry's volatile words. Every thread that sees the holder in a lock also sees these words.
     pub(super) fn publish<M: Memory>(&self, view: &View<M>, entry: UndoEntry, transaction: u64) {
         let memory = &view.memory;
         for (i, holder) in self.lists.previous.iter().enumerate() {
@@ -336,7 +333,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         memory.store(entry.transaction(), transaction);
     }
 
-    /// Commits the running transaction, which has released its locks: later, or under strict and strand now.
+    /// Commits the running transaction, which has released its locks: later, or immediately under strict and strand persistency.
     pub(super) fn defer<M: Memory>(
         &mut self,
         view: &View<M>,

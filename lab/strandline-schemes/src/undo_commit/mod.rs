@@ -1,14 +1,12 @@
-//! SCT and DCT, synchronous and deferred commit transactions (Kolli, Pelley, Saidi, Chen, Wenisch, *High-Performance
-//! Transactions for Persistent Memories*, ASPLOS 2016, sections 5 and 6), under strict, epoch and strand persistency
-//! and eager sync.
+//! SCT and DCT, synchronous and deferred commit transactions (Kolli, Pelley, Saidi, Chen, Wenisch, *High-Performance Transactions for Persistent
+//! Memories*, ASPLOS 2016, sections 5 and 6), under strict, epoch and strand persistency and eager sync.
 //!
-//! Both write an undo log entry, mutate in place, and commit by marking the entry invalid. A synchronous transaction
-//! commits before it releases its locks. A deferred one releases them first and commits after all conflicting
-//! transactions before it, so that its commit is off the path from one lock holder to the next.
+//! Both write an undo log entry, mutate in place, and commit by marking the entry invalid. A synchronous transaction commits before it releases its
+//! locks. A deferred one releases them first and commits after all conflicting transactions before it, so that its commit is off the path from one
+//! lock holder to the next.
 //!
-//! A transaction's body runs between `lockDS` and `prepareLogEntry` and keeps its writes in a volatile area, so that what
-//! it will mutate is known when the entry is written; the paper's programs know it beforehand. The order of persists is
-//! the paper's. Aborting forgets the area.
+//! A transaction's body runs between `lockDS` and `prepareLogEntry` and keeps its writes in a volatile area, so that its mutations are known when the
+//! entry is written; the paper's programs know them beforehand. The order of persists is the paper's. Aborting discards the area.
 //!
 //! # SCT
 //!
@@ -36,37 +34,37 @@
 //! | | PB1 | | PB1 |
 //! | the log entry's volatile generation | | | |
 //! | `prepareLogEntry` (eager sync: written back) | | | |
-//! | deferred `commitTransaction`s | those that were spun for before PB1 | | |
+//! | deferred `commitTransaction`s | those found settled before PB1 | | |
 //! | | PB2 | SB1 | PB2 |
 //! | deferred `commitTransaction`s | | those with durable data and predecessors | |
 //! | `mutateDS` (eager sync: written back before the next SB1), `unlockDS` | | | |
-//! | `spinOnConflicts` | a look, again before the next PB1 | | spin |
+//! | `spinOnConflicts` | one check, repeated before the next PB1 | | spin |
 //! | | PBz is the next PB1 | SBx is the next SB1 | PBz |
 //! | `commitTransaction` | | | here, then a barrier, the entry's lock |
 //! | | | SBy is the SB1 after that; then `commitPersisted` | new strand |
 //!
-//! Under strict persistency it is as under strand, without barriers, strands and the entry's lock. How commits are
-//! deferred: `deferral.rs`.
+//! Under strict persistency DCT works as under strand, without barriers, strands and the entry's lock. `deferral.rs` explains how commits are
+//! deferred.
 //!
 //! # Crashes
 //!
-//! Before the entry is complete nothing was stored in place, and its checksum shows that it is not. From then on
-//! until the mark the transaction is undone, whatever of its data persisted; when the mark persists, so has all data.
+//! Before the entry is complete, as its checksum shows, nothing has been stored in place. From then on until the mark persists, recovery undoes the
+//! transaction, whichever part of its data persisted. The mark persists only after all data.
 //!
-//! *SCT.* Conflicting transactions are never both undone, since the first one's mark persists before its locks are
-//! released (eager sync), or before the other's entry.
+//! *SCT.* Conflicting transactions are never both undone, since the first one's mark persists before its locks are released (eager sync), or before
+//! the other's entry.
 //!
-//! *DCT.* What has not committed is undone in the order of each lock's falling timestamps: a transaction's mark persists only
-//! after those of its predecessors, so the undone ones are the last on every word. When an entry is used again, its old
-//! transaction's data and its predecessors' marks are durable, or persist before.
+//! *DCT.* Uncommitted transactions are undone in the order of each lock's decreasing timestamps. A transaction's mark persists only after those of
+//! its predecessors, so the undone transactions are the last ones on every word. When an entry is reused, its old transaction's data and its
+//! predecessors' marks are durable, or persist before.
 //!
 //! Recovery: [`crate::recover_undo`].
 //!
 //! # Acknowledgement
 //!
-//! Under eager sync SCT acknowledges a transaction after SB3, and DCT when `commitPersisted` is set. The other models'
-//! barriers do not wait: a commit is known to be durable only after [`Runner::drain`](strandline_core::Runner::drain).
-//! A transaction that only reads is acknowledged when it returns; DCT's waits for what it read.
+//! Under eager sync SCT acknowledges a transaction after SB3, and DCT when `commitPersisted` is set. The other models' barriers do not wait: a commit
+//! is known to be durable only after [`Runner::drain`](strandline_core::Runner::drain). A transaction that only reads is acknowledged when it
+//! returns; under DCT it waits for the commits that it has read.
 
 mod deferral;
 
@@ -87,25 +85,24 @@ use crate::execution_area::ExecutionArea;
 use crate::persistency::{Barriers, EagerSync, Epoch, Persistency, PersistencyModel, Strand, Strict};
 use crate::undo::{ENTRIES, LockStamp, PAPER, UNDO_STEPS, UndoEntry, UndoLog, leave_entry, recover_undo};
 
-/// One worker's state under the persistency model `P`. Commits are deferred or, if not `DEFERRED`, synchronous: then
-/// no transaction is ever pending.
+/// One worker's state under the persistency model `P`. Commits are deferred or, if not `DEFERRED`, synchronous; then no transaction is ever pending.
 struct UndoCommit<P, const DEFERRED: bool> {
-    /// What the transaction will store.
+    /// The transaction's writes.
     area: ExecutionArea,
     log: UndoLog,
     /// Whether the log entry's lock is held (strand).
     entry_locked: bool,
-    /// Commits that only a fence makes known to be durable.
+    /// Commits that become known to be durable only by a fence.
     unacknowledged: Vec<u64>,
     /// Commits that are durable and not in the statistics yet.
     acknowledged: u64,
-    /// Transactions that are not settled, the oldest first. At most one for each log entry.
+    /// Transactions that are not settled, the oldest first; at most one for each log entry.
     pending: VecDeque<Pending>,
-    /// The running transaction's.
+    /// The lists of the running transaction.
     lists: Lists,
     /// The running transaction's locks, with the timestamps that it gives them.
     stamps: Vec<LockStamp>,
-    /// Lists to be used again.
+    /// Lists that can be reused.
     spare: Vec<Lists>,
     seen: Seen,
     model: PhantomData<P>,
@@ -173,7 +170,7 @@ pub static SCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
 ///     tx.write(tx.root(0), 5)?;
 ///     tx.write(tx.root(1), 6)
 /// })?;
-/// // Three sync barriers, and the commit is durable.
+/// // Three sync barriers, after which the commit is durable.
 /// assert_eq!((worker.statistics().total - before).fences, 3);
 /// assert_eq!(worker.statistics().acknowledged, 1);
 /// # Ok::<(), strandline_core::Error>(())
@@ -256,7 +253,7 @@ pub static DCT_EPOCH: SchemeDescriptor = SchemeDescriptor {
 ///     tx.write(tx.root(0), 5)?;
 ///     tx.write(tx.root(1), 6)
 /// })?;
-/// // One sync barrier; that the commit is durable is known later.
+/// // One sync barrier; the commit becomes known to be durable later.
 /// assert_eq!((worker.statistics().total - before).fences, 1);
 /// assert_eq!(worker.statistics().acknowledged, 0);
 /// worker.drain()?;
@@ -294,7 +291,7 @@ pub static DCT_STRAND: SchemeDescriptor = SchemeDescriptor {
     ..Deferred::<Strand>::DESCRIPTOR
 };
 
-/// The barriers' steps, each of which makes a mutant.
+/// The barriers' steps, each of which yields a mutant.
 impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
     const LOCK_BARRIER: Step =
         if DEFERRED { Step::DeferredLockBarrier } else { Step::SynchronousLockBarrier };
@@ -317,7 +314,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         ..native(&Of::<Self>::NEW)
     };
 
-    /// Strand: the log entry's lock is one of the transaction's.
+    /// Strand: takes the log entry's lock as one of the transaction's.
     fn lock_entry<M: Memory>(&mut self, view: &View<M>) {
         if P::MODEL == Persistency::Strand {
             view.memory.lock(self.log.entry(view).lock());
@@ -331,10 +328,10 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         }
     }
 
-    /// `prepareLogEntry`; PB1 is needed again if locks were taken late. The worker has log `log`.
+    /// Writes the log entry (`prepareLogEntry`), repeating PB1 if locks were taken late. The worker has log `log`.
     ///
     /// # Errors
-    /// The transaction is too large. Nothing has been stored.
+    /// Returns an error if the transaction is too large. Nothing has been stored in that case.
     fn prepare<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -359,13 +356,13 @@ impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
         Ok(Prepared { entry, transaction: self.log.number() * view.layout.geometry.logs + log })
     }
 
-    /// DCT: the log entry has a new user, so that its old one's transaction has committed.
+    /// DCT: notes that the log entry has a new user, so that its old one's transaction has committed.
     fn take_entry<M: Memory>(&self, view: &View<M>) {
         let entry = self.log.entry(view);
         view.memory.store(entry.user(), entry.generation);
     }
 
-    /// `commitTransaction`.
+    /// Marks the entry (`commitTransaction`).
     fn commit_transaction<M: Memory>(view: &View<M>, entry: UndoEntry, transaction: u64) {
         view.memory.event(Event::Commit(transaction));
         entry.commit(&view.memory);
@@ -466,7 +463,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         let Prepared { entry, transaction } = self.prepare(view, log, locks, home, statistics)?;
         match model {
             Persistency::EagerSync => self.write_back_pending(view),
-            // Not before: where PB1 is repeated for locks that were taken late, the log entry would come behind the marks.
+            // Not earlier: if PB1 is repeated for locks that were taken late, the log entry would come after the marks.
             Persistency::Epoch => self.commit_after_barrier(view),
             Persistency::Strict | Persistency::Strand => {}
         }
@@ -505,7 +502,7 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         self.unlock_entry(view);
         let previous = std::mem::take(&mut self.lists.previous);
         if !Self::are_settled(view, &mut self.seen, &previous) {
-            // Its own transactions come first, and may be what it waits for.
+            // The worker completes its own transactions first, since they may be the ones for which it waits.
             self.drain_to(view, 0);
             Self::settle_all(view, &mut self.seen, &previous);
         }
@@ -536,6 +533,6 @@ impl<P: PersistencyModel, const DEFERRED: bool> Scheme for UndoCommit<P, DEFERRE
         recover_undo(view, begins)
     }
 
-    /// Everything that is committed is home, and workers commit all before they go.
+    /// Does nothing: all committed values are home, and workers commit everything before they end.
     fn drain<M: Memory>(_: &View<M>) {}
 }

@@ -1,4 +1,4 @@
-//! Golden counts: what each operation writes back and fences, to the line.
+//! Golden counts: the exact number of lines that each operation writes back, and of its fences.
 
 use strandline_core::engine::{SingleWriter, Stm, Worker};
 use strandline_core::example::{SMALL, TestPool};
@@ -18,7 +18,7 @@ fn write_words(worker: &mut impl Runner, words: u64) -> strandline_core::Result<
     })
 }
 
-/// What `body` adds to lines, fences and log bytes, bulk persistence apart.
+/// Returns how many lines, fences and log bytes `body` adds, without bulk persistence.
 fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64, u64) {
     let foreground = |s: Statistics| s.total - s.bulk;
     let before = worker.statistics();
@@ -28,7 +28,7 @@ fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64, u64)
     (lines_written_back, fences, after.log_bytes - before.log_bytes)
 }
 
-/// What each transaction of 1 to 100 words costs by the descriptor, in all its modes; four records to a line.
+/// Each transaction of 1 to 100 words costs as much as the descriptor says, in all its modes; four records fit a line.
 #[test]
 fn commits_cost_what_the_descriptors_say() {
     for kind in strandline_schemes::ALL.iter() {
@@ -62,15 +62,15 @@ fn commits_of_cost(worker: &mut impl Runner, name: &str, expected: CommitCost) {
             expected(words.div_ceil(8), words.div_ceil(4), log_lines),
             "{words} words under {name}"
         );
-        // A log line is filled up with inert records whatever the scheme; without persistence there is no log.
+        // Every scheme fills a log line up with inert records; without persistence there is no log.
         let logged = if fences == 0 { 0 } else { 64 * log_lines };
         assert_eq!(after.log_bytes - before.log_bytes, logged, "{words} words under {name}");
         assert_eq!(worker.view(|tx| tx.read(tx.root(0).word(words - 1))).unwrap(), words - 1);
     }
 }
 
-/// The undo log: for each word its record and its home line, and a fence; then a fence for the data, and the mark with
-/// a fence. An abort stores the old values back and costs the same again.
+/// The undo log writes for each word its record and its home line, with a fence; then it fences the data, and writes the mark with a fence. An abort
+/// restores the old values at the same cost again.
 #[test]
 fn an_undo_log_waits_for_each_word() {
     for mode in [Concurrency::SingleWriter, Concurrency::Locks] {
@@ -92,8 +92,8 @@ fn an_undo_log_waits_for_each_word() {
     }
 }
 
-/// Fills a log of 1,024 lines with transactions of `words` words, of which each takes one line, and then runs one more,
-/// for which the log begins anew. Bulk persists, and the lines written back and the fences apart from commits.
+/// Fills a log of 1,024 lines with transactions of `words` words, each of which takes one line, and then runs one more, for which the log restarts.
+/// Returns the bulk persistences, and the lines written back and the fences without those of commits.
 fn a_full_log_costs(kind: SchemeKind, mode: Concurrency, words: u64) -> (u64, u64, u64) {
     let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
     let mut worker = pool.worker_of(kind, mode).unwrap();
@@ -109,8 +109,7 @@ fn a_full_log_costs(kind: SchemeKind, mode: Concurrency, words: u64) -> (u64, u6
     (after.bulk_persists, bulk.lines_written_back, bulk.fences)
 }
 
-/// COPY writes each home line of the closed wraps back once, and moves the watermark once; without a helper, a
-/// worker whose log is full does it.
+/// COPY writes each home line of the closed wraps back once, and moves the watermark once; without a helper, a worker whose log is full does it.
 #[test]
 fn copy_costs_two_fences_for_many_wraps() {
     for mode in MODES {
@@ -118,8 +117,8 @@ fn copy_costs_two_fences_for_many_wraps() {
     }
 }
 
-/// The helper writes back each transaction's home lines and the watermark, with a fence after each; without one,
-/// a worker whose log is full does it.
+/// The helper writes back each transaction's home lines and the watermark, with a fence after each; without a helper, a worker whose log is full does
+/// it.
 #[test]
 fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
     for mode in MODES {
@@ -128,7 +127,7 @@ fn asynchronous_truncation_costs_two_fences_for_each_transaction() {
     }
 }
 
-/// A word written many times is copied once from an execution area, and logged each time in the log.
+/// A word that is written many times is copied once from an execution area, but logged each time in the log.
 #[test]
 fn an_execution_area_keeps_the_newest_value_alone() {
     fn bytes(kind: SchemeKind) -> u64 {
@@ -158,12 +157,12 @@ fn an_execution_area_keeps_the_newest_value_alone() {
     );
 }
 
-/// An application's transactions execute in their write sets: what is written again takes one record, however often, and what is given up
+/// An application's transactions execute in their write sets: a word that is written repeatedly takes one record, and a transaction that gives up
 /// costs nothing and leaves nothing.
 #[test]
 fn only_what_commits_is_in_an_applications_log() {
     fn check(worker: &mut impl Runner) {
-        // More than the log has records.
+        // More writes than the log has records.
         let again = |w: &mut _| write_again(w, 5000);
         fn write_again(worker: &mut impl Runner, times: u64) {
             fn set_and_get(tx: &mut impl Transaction, i: u64) -> Result<(), Abort> {
@@ -213,8 +212,8 @@ fn empty_and_read_only_transactions_flush_and_fence_nothing() {
     }
 }
 
-/// An abort of 200 blocks (1,600 bytes, 100 records) leaves abort records over records 31, 63 and 95 and
-/// after the last; the next commit's count includes their lines.
+/// An abort of 200 blocks (1,600 bytes, 100 records) leaves abort records over records 31, 63 and 95 and after the last; the next commit's count
+/// includes their lines.
 #[test]
 fn a_commit_writes_back_abort_records_not_yet_durable() {
     for mode in MODES {
@@ -229,16 +228,15 @@ fn a_commit_writes_back_abort_records_not_yet_durable() {
             assert!(matches!(result, Err(strandline_core::Error::Aborted)));
         };
         assert_eq!(cost(&mut worker, aborted), (0, 0, 0), "an abort waits for nothing");
-        // Abort records: lines 7, 15, 23 and 25; data and commit records 101 and 102: line 25 again, which is
-        // filled up.
+        // Abort records are in lines 7, 15, 23 and 25. Data and commit record are records 101 and 102, in line 25 again, which is filled up.
         assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (4, 1, 3 * 16));
-        // Durable now: not written back again.
+        // The abort records are durable now, and are not written back again.
         assert_eq!(cost(&mut worker, |w| write_words(w, 1).unwrap()), (1, 1, 64));
     }
 }
 
-/// An abort that nothing in the log speaks of: under `bppm-counted` its blocks are not used again, and the next
-/// commit pays for its own lines alone; copied transactions have nothing in the log until they commit.
+/// An abort leaves no trace in the log under schemes without abort records. Under `bppm-counted` its blocks are not reused, and the next commit only
+/// pays for its own lines; copied transactions have nothing in the log until they commit.
 #[test]
 fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
     fn after_an_abort(kind: SchemeKind, mode: Concurrency) -> (u64, u64, u64) {
@@ -253,7 +251,7 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
             assert!(given_up.is_err());
         };
         let (lines, fences, bytes) = cost(&mut worker, gives_up);
-        // What went past the cache is on its way before the locks are released.
+        // Stores past the cache are sent before the locks are released.
         assert_eq!(
             (lines, fences, bytes),
             if kind == &strandline_schemes::WRAP { (25, 1, 0) } else { (0, 0, 0) }
@@ -261,11 +259,11 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
         cost(&mut worker, |w| write_words(w, 1).unwrap())
     }
     for mode in MODES {
-        // 100 blocks passed by; two records from record 100 on, which begins line 25, and two inert ones.
+        // 100 blocks are skipped; two records follow from record 100 on, which begins line 25, and two inert ones.
         assert_eq!(after_an_abort(&strandline_schemes::BPPM_COUNTED, mode), (1, 1, 64));
-        // Records 0 to 99 fill 25 lines past the cache, and the next transaction one.
+        // Records 0 to 99 fill 25 lines past the cache, and the next transaction fills one.
         assert_eq!(after_an_abort(&strandline_schemes::WRAP, mode), (1, 1, 64));
-        // As ever: one line each for record, commit record, home and mark.
+        // As without the abort: one line each for record, commit record, home and mark.
         assert_eq!(after_an_abort(&strandline_schemes::BASE, mode), (4, 4, 64));
         assert_eq!(after_an_abort(&strandline_schemes::MNE_SYNC, mode), (3, 3, 64));
         // The abort records' three lines besides the one that the transaction shares.
@@ -276,8 +274,7 @@ fn aborts_cost_later_commits_nothing_but_where_holes_are_bridged() {
 #[test]
 fn bulk_persistence_and_restart_are_counted_apart() {
     for mode in MODES {
-        // One home line, which all transactions wrote, and the watermark; nothing in the log was left to
-        // write back.
+        // One home line, which all transactions wrote, and the watermark; all log lines had been written back before.
         assert_eq!(a_full_log_costs(&strandline_schemes::BPPM, mode, 1), (1, 2, 2));
         assert_eq!(a_full_log_costs(&strandline_schemes::VCBP_STREAMED, mode, 1), (1, 2, 2));
     }

@@ -1,4 +1,4 @@
-//! SCT and DCT: golden counts of what they write back and fence, lock sets, and the quiescent point.
+//! SCT and DCT: golden counts of their write-backs and fences, lock sets, and the quiescent point.
 
 use strandline_core::engine::{Over, Tx, Worker};
 use strandline_core::example::TestPool;
@@ -21,7 +21,7 @@ fn worker(pool: &TestPool, kind: SchemeKind) -> Worker<Over<Concurrency, Hosted>
     pool.worker_of(kind, laboratory(Concurrency::Locks)).unwrap()
 }
 
-/// Word `i` under lock `i`, from the second page of the roots on: no two share a granule.
+/// Returns word `i` under lock `i`, from the second page of the roots on; no two words share a granule.
 fn word(tx: &impl Read, i: u64) -> PersistentAddress {
     tx.root(0).byte(256 * (1 + i))
 }
@@ -39,7 +39,7 @@ fn add(worker: &mut impl Runner, words: std::ops::Range<u64>) {
         .unwrap();
 }
 
-/// Lines and fences of `body`.
+/// Returns how many lines `body` writes back, and how many fences it makes.
 fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64) {
     let before = worker.statistics().total;
     body(worker);
@@ -51,7 +51,7 @@ fn cost<R: Runner>(worker: &mut R, body: impl FnOnce(&mut R)) -> (u64, u64) {
 fn sct_waits_for_three_sync_barriers() {
     let pool = pool();
     let mut worker = worker(&pool, &strandline_schemes::SCT_EAGER_SYNC);
-    // The entry of n words is 3 + 2n words long; n lines of data; the line of the mark.
+    // The entry of n words is 3 + 2n words long; there are n lines of data, and the line of the mark.
     for n in [1, 2, 3, 2, 1] {
         assert_eq!(cost(&mut worker, |w| add(w, 0..n)), ((3 + 2 * n).div_ceil(8) + n + 1, 3), "{n} words");
     }
@@ -63,19 +63,19 @@ fn sct_waits_for_three_sync_barriers() {
 fn dct_waits_for_one_sync_barrier_in_steady_state() {
     let pool = pool();
     let mut worker = worker(&pool, &strandline_schemes::DCT_EAGER_SYNC);
-    // Conflicting with the one before or not, on one thread.
+    // Transactions on one thread, which conflict with the previous one or not.
     for distinct in [false, true] {
         for i in 0..40 {
-            // More than there are entries, in granules that each have one lock.
+            // There are more granules than entries, and each has one lock.
             let word = if distinct { i % 12 } else { 0 };
             let counted = cost(&mut worker, |w| add(w, word..word + 1));
             if i >= 2 {
-                // Entry, data of the transaction before, mark of the one before that.
+                // The entry, the previous transaction's data, and the mark of the one before that.
                 assert_eq!(counted, (3, 1), "transaction {i}");
             }
         }
         let statistics = worker.statistics();
-        // The last one's data and the last but one's mark may not be durable yet.
+        // The last transaction's data and the mark of the last but one may not be durable yet.
         assert_eq!(statistics.commits + statistics.read_only - statistics.acknowledged, 2);
         assert_eq!(cost(&mut worker, |w| w.drain().unwrap()), (3, 2));
         let statistics = worker.statistics();
@@ -84,7 +84,7 @@ fn dct_waits_for_one_sync_barrier_in_steady_state() {
     }
 }
 
-/// What `worker` records of barriers and strands, by transaction.
+/// Returns the barriers and strands that `worker` records, by transaction.
 fn barriers(kind: SchemeKind, transactions: u64) -> Vec<Vec<Event>> {
     let pool = pool();
     let mut worker = worker(&pool, kind);
@@ -132,7 +132,7 @@ fn every_model_has_the_papers_barriers() {
     }
 }
 
-/// Tries something under every scheme of this file.
+/// Runs `body` under every scheme of this file.
 fn under_all(body: impl Fn(SchemeKind)) {
     strandline_schemes::ALL.iter().filter(|kind| kind.mode(Concurrency::Locks).is_some()).for_each(body);
 }
@@ -159,7 +159,7 @@ fn a_write_outside_the_lock_set_is_an_error_and_changes_nothing() {
             assert!(matches!(result, Err(Error::OutsideLockSet(found)) if found == outside.offset()));
         }
         assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), 0);
-        // Covered: by the range, by the region, by having been allocated here, and by declaring nothing.
+        // Each word is covered: by the range, by the region, by having been allocated here, or because nothing is declared.
         worker
             .run_locked(&[region, Lock::Range { at, bytes: 257 }], |tx| {
                 tx.write(at.byte(256), 1)?;
@@ -175,7 +175,7 @@ fn a_write_outside_the_lock_set_is_an_error_and_changes_nothing() {
     });
 }
 
-/// The first worker's arena remembers a chunk that it took in vain and that went to another region.
+/// The first worker's arena remembers a chunk that it tried to take in vain, and that went to another region.
 #[test]
 fn regions_keep_to_their_own_chunks() {
     under_all(|kind| {
@@ -196,7 +196,7 @@ fn regions_keep_to_their_own_chunks() {
     });
 }
 
-/// Lock sets mean nothing to other isolation, but what they allocate from does.
+/// Lock sets do not affect other kinds of isolation, but their regions determine where memory is allocated.
 #[test]
 fn a_pool_filled_without_locks_has_its_regions() {
     for mode in [Concurrency::Stm, Concurrency::SingleWriter] {
@@ -213,7 +213,7 @@ fn a_pool_filled_without_locks_has_its_regions() {
     }
 }
 
-/// How many locks a transaction holds that writes so many words from the first root on.
+/// Returns how many locks a transaction holds that writes so many words from the first root on.
 fn locks(worker: &mut Worker<Over<Concurrency, Hosted>>, words: u64) -> u64 {
     let from = worker.view(|tx| Ok(tx.root(0))).unwrap();
     let granules: std::collections::BTreeSet<_> = (0..words).map(|i| from.word(i).offset() / 256).collect();
@@ -235,11 +235,11 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
             })
         };
         let capacity = if kind == &strandline_schemes::UNDO_LOG {
-            // All of 8192 - 64 bytes, by records of 32.
+            // All of 8192 - 64 bytes, in records of 32 bytes.
             8128 / 32
         } else {
-            // A quarter of them in lines, without the three words of the header: two for each word that is written and, under
-            // DCT, one for each lock.
+            // A quarter of them in whole lines, without the three words of the header: two for each word that is written and, under DCT, one for each
+            // lock.
             let words = 8128 / 4 / 64 * 64 / 8 - 3;
             let is_deferred = kind.name(Concurrency::Locks).starts_with("dct");
             let locks = if is_deferred { locks(&mut worker, words / 2) } else { 0 };
@@ -257,8 +257,8 @@ fn a_transaction_larger_than_its_log_entry_changes_nothing() {
     });
 }
 
-/// Of two entries that share a lock, the one with its higher timestamp is undone first, wherever the entries are, and also where the
-/// half of the timestamp that is logged has begun again at 0.
+/// Of two entries that share a lock, the one with its higher timestamp is undone first, wherever the entries are, and even if the logged half of the
+/// timestamp has wrapped around to 0.
 #[test]
 fn entries_that_share_a_lock_are_undone_in_falling_order() {
     for (earlier, first) in [(0, 7), (1, 7), (0, u64::from(u32::MAX)), (1, u64::from(u32::MAX))] {
@@ -295,7 +295,7 @@ fn a_user_abort_changes_nothing() {
     });
 }
 
-/// Threads that move units among words, some of them by declared locks, some without, and allocate.
+/// Threads move units between words, some with declared locks and some without, and allocate.
 #[test]
 fn transactions_of_several_threads_are_isolated() {
     under_all(|kind| {
@@ -360,7 +360,7 @@ fn transactions_of_several_threads_are_isolated() {
     });
 }
 
-/// A thread that stands still after its transaction holds nobody up: the reader completes it.
+/// A thread that stops after its transaction delays no other: the reader completes the transaction.
 #[test]
 fn a_waiter_completes_the_commit_of_a_stalled_thread() {
     under_all(|kind| {
@@ -369,7 +369,7 @@ fn a_waiter_completes_the_commit_of_a_stalled_thread() {
         let mut other = worker(&pool, kind);
         add(&mut stalled, 0..1);
         add(&mut stalled, 0..2);
-        // More than there are entries, all behind the stalled thread's.
+        // More transactions than there are entries, all after the stalled thread's.
         for _ in 0..10 {
             add(&mut other, 0..2);
         }
@@ -377,7 +377,7 @@ fn a_waiter_completes_the_commit_of_a_stalled_thread() {
         other.drain().unwrap();
         let statistics = other.statistics();
         assert_eq!(statistics.commits + statistics.read_only, statistics.acknowledged);
-        // And it goes on, none the wiser.
+        // The stalled thread continues without noticing.
         for _ in 0..10 {
             add(&mut stalled, 0..2);
         }

@@ -1,4 +1,4 @@
-//! One program, so that the schemes are linked once.
+//! One test program, so that the schemes are linked once.
 
 mod counts;
 mod deferred_counts;

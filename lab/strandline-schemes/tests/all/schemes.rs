@@ -1,4 +1,4 @@
-//! Pools and schemes: whose logs a pool has, who recovers them, and going over from one scheme to another.
+//! Pools and schemes: which scheme's logs a pool has, which programs can recover them, and changing from one scheme to another.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn options() -> Options {
 
 const WORDS: u64 = 20;
 
-/// Writes `value` and what follows it into words near the roots, in transactions that fill the log many times.
+/// Writes `value` and its successors into words near the roots, in transactions that fill the log many times.
 fn write(worker: &mut impl Runner, value: u64) -> Result<()> {
     for round in 0..100 {
         worker.run(|tx| {
@@ -44,15 +44,15 @@ fn found(pool: &Pool<Concurrency>) -> u64 {
     values[0]
 }
 
-/// A copy of the pool's file as a killed process would leave it.
+/// Copies the pool's file as a killed process would leave it.
 fn killed(path: &Path, name: &str) -> std::path::PathBuf {
     let copy = path.with_file_name(name);
     std::fs::copy(path, &copy).unwrap();
     copy
 }
 
-/// Writes under BPPM, then under another scheme, is killed, recovered and opened under BPPM; then closed cleanly under
-/// the other, and opened under BPPM again.
+/// Writes under BPPM and then under another scheme; a kill follows, and the pool is recovered and opened under BPPM. Then it is closed cleanly under
+/// the other scheme, and opened under BPPM again.
 fn leave_and_return(path: &Path, kind: SchemeKind, concurrency: Concurrency, value: u64) {
     let (options, setup) = (options(), laboratory(concurrency));
     let pool = setup.open(path, &options).unwrap();
@@ -111,7 +111,7 @@ fn a_state_word_survives_encoding() {
     }
 }
 
-/// What one scheme is called or numbered in a pool, no other is, so that pools and commands mean one.
+/// The names and numbers of schemes are unique, so that pools and commands are unambiguous.
 #[test]
 fn every_scheme_has_a_number_and_names_of_its_own() {
     let codes: BTreeSet<u64> = ALL.iter().map(|kind| kind.code).collect();
@@ -130,7 +130,7 @@ fn every_scheme_has_a_number_and_names_of_its_own() {
     assert_eq!(ALL.of_name("nothing"), None);
 }
 
-/// An application knows one scheme: pools of the others are refused, and nothing is changed.
+/// An application knows one scheme: it refuses pools of the others, and changes nothing.
 #[test]
 fn an_application_refuses_the_pool_that_another_scheme_left() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,13 +145,13 @@ fn an_application_refuses_the_pool_that_another_scheme_left() {
     assert_eq!(found(&laboratory(Concurrency::Stm).open(&copy, &options()).unwrap()), 100);
 }
 
-/// A pool of the laboratory's for STM, with logs for four.
+/// Creates a pool of the laboratory's for STM, with four logs.
 fn stm_pool(folder: &Path) -> Pool<Concurrency> {
     let geometry = Geometry { size: 1 << 20, logs: 4, log_bytes: 4096, chunk_bytes: 4096 };
     laboratory(Concurrency::Stm).create(folder.join("pool"), &Options { geometry, ..options() }).unwrap()
 }
 
-/// Two workers that retry at once take the same two lines in opposite orders: TinySTM's contention manager lets them abort one another, and every
+/// Two workers that immediately retry take the same two lines in opposite orders: TinySTM's contention manager lets them abort each other, and every
 /// transaction ends.
 #[test]
 fn transactions_that_retry_at_once_end() {
@@ -185,7 +185,7 @@ fn transactions_that_retry_at_once_end() {
     assert_eq!(both, [2 * EACH; 2]);
 }
 
-/// A transaction that only ends once another one has the serial token: the worker that retries at once takes it in the end.
+/// A transaction ends only after another one has the serial token: the worker that immediately retries takes the token in the end.
 #[test]
 fn a_worker_that_retries_at_once_waits_after_very_many_conflicts() {
     let folder = tempfile::tempdir().unwrap();

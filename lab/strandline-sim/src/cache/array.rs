@@ -1,7 +1,7 @@
 //! A set-associative cache with LRU replacement: tags, states and the lines' words, in flat arrays.
 //!
-//! The simulation is as fast as the host's own caches let it be. So the tags of a set and the times of their last use lie side by
-//! side, in one line of the host's for eight ways, and a line's words in one.
+//! The host's own caches limit the simulation's speed. So the tags of a set are stored next to the times of their last use, in one line of the host's
+//! for eight ways, and the words of a line are in one line of the host's.
 
 use crate::addresses::Addresses;
 use crate::controller::Line;
@@ -10,10 +10,10 @@ use crate::host::{list, prefetch};
 use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::CacheStatistics;
 
-/// No line.
+/// The tag of an empty place.
 const EMPTY: u32 = u32::MAX;
 
-/// The line differs from what lies below.
+/// The line differs from the level below.
 pub const DIRTY: u8 = 1;
 /// This core may write the line: no other core has it (MESI's E and M).
 pub const EXCLUSIVE: u8 = 2;
@@ -21,7 +21,7 @@ pub const EXCLUSIVE: u8 = 2;
 /// A place in a cache.
 pub type Entry = usize;
 
-/// A line that has left a cache.
+/// A line that was evicted.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
     /// The line's number in memory: its address / 64.
@@ -44,7 +44,7 @@ pub struct Words(pub Line);
 pub struct LineState {
     /// When its fill is complete.
     pub ready: Cycle,
-    /// A word for hardware schemes (log bit, TxID); 0 when the line enters.
+    /// A word for hardware schemes (log bit, TxID); 0 when the line is inserted.
     pub tag: u32,
     /// A combination of [`DIRTY`] and [`EXCLUSIVE`].
     pub flags: u8,
@@ -57,28 +57,28 @@ pub struct CacheArray {
     set_mask: usize,
     bank_shift: u32,
     addresses: Addresses,
-    /// The ways of a set as places: a power of two, so that a place tells its set.
+    /// The places of a set: its ways, rounded up to a power of two so that a place determines its set.
     places: usize,
-    /// For each set the lines in its places, and then when each was used last: 0 without a line, and never 0 with one.
+    /// For each set the lines in its places, followed by the times of their last use: 0 for an empty place, and never 0 otherwise.
     tags: Vec<u32>,
-    /// Where they begin, so that a set's lie in as few lines of the host's as can be.
+    /// Where the sets begin, aligned so that each set is in as few lines of the host's as possible.
     origin: usize,
     clock: u32,
     /// The state of each entry, by its place.
     pub states: Vec<LineState>,
     /// The words of each entry, by its place.
     pub data: Vec<Words>,
-    /// What it has done.
+    /// Its counts.
     pub statistics: CacheStatistics,
 }
 
-/// The place in `tags` of `line`.
+/// Returns the index of `line` in `tags`.
 fn position<const WAYS: usize>(tags: &[u32], line: u32) -> Option<usize> {
     let found = equal(tags.first_chunk::<WAYS>()?, line);
     (found != 0).then(|| found.trailing_zeros() as usize)
 }
 
-/// A bit for each of the tags that is `line`.
+/// Returns a bit for each of the tags that equals `line`.
 fn equal<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if WAYS.is_multiple_of(4) {
@@ -87,7 +87,7 @@ fn equal<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
         };
         let (fours, _) = tags.as_chunks::<4>();
         return fours.iter().zip(0..).fold(0, |found, (four, number)| {
-            // SAFETY: every x86-64 processor has SSE2; the load is of the four tags.
+            // SAFETY: every x86-64 processor has SSE2, and the load covers exactly four tags.
             let mask = unsafe {
                 let tags = _mm_loadu_si128(four.as_ptr().cast());
                 _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(tags, _mm_set1_epi32(line as i32))))
@@ -98,14 +98,14 @@ fn equal<const WAYS: usize>(tags: &[u32; WAYS], line: u32) -> u32 {
     tags.iter().zip(0..).fold(0, |found, (&tag, way)| found | u32::from(tag == line) << way)
 }
 
-/// The place in `used` of the least of the times; the first, if several are as small.
+/// Returns the index of the least of the times in `used`; the first one if several are equal.
 fn oldest<const WAYS: usize>(used: &[u32]) -> Option<usize> {
     let least = used.first_chunk::<WAYS>()?.iter().copied().fold(u32::MAX, u32::min);
     position::<WAYS>(used, least)
 }
 
 impl CacheArray {
-    /// A cache of the level's size that holds no line.
+    /// Creates an empty cache of the level's size.
     pub fn new(level: &CacheLevel) -> Self {
         let entries = (level.bytes / LINE_BYTES) as usize;
         let sets_per_bank = entries / level.ways / level.banks;
@@ -113,7 +113,7 @@ impl CacheArray {
         let entries = places * sets_per_bank * level.banks;
         let line = LINE_BYTES as usize / size_of::<u32>();
         let tags = list(0, 2 * entries + line);
-        // `usize::MAX` where that cannot be known.
+        // `align_offset` returns `usize::MAX` if it cannot compute the offset.
         let origin = tags.as_ptr().align_offset(LINE_BYTES as usize).min(line);
         let mut cache = Self {
             ways: level.ways,
@@ -136,22 +136,22 @@ impl CacheArray {
         cache
     }
 
-    /// Entries, all sets together. Where the ways are no power of two, some are never used.
+    /// Returns the number of entries in all sets. If the number of ways is not a power of two, some entries are never used.
     pub fn entries(&self) -> usize {
         self.states.len()
     }
 
-    /// Sets, of all banks together.
+    /// Returns the number of sets, of all banks together.
     pub fn sets(&self) -> usize {
         self.banks * (self.set_mask + 1)
     }
 
-    /// Maps lines by these addresses. Only while the cache is empty.
+    /// Maps lines by these addresses. The cache must be empty.
     pub fn set_addresses(&mut self, addresses: &Addresses) {
         self.addresses = addresses.clone();
     }
 
-    /// The first entry of the line's set.
+    /// Returns the first entry of the line's set.
     fn set(&self, line: LineNumber) -> Entry {
         let line = self.addresses.of(line) as usize;
         let (bank, rest) = if self.banks == 1 {
@@ -164,17 +164,17 @@ impl CacheArray {
         (bank * (self.set_mask + 1) + (rest & self.set_mask)) * self.places
     }
 
-    /// Where the line of an entry stands.
+    /// Returns the index of an entry's line in `tags`.
     fn tag(&self, entry: Entry) -> usize {
         self.origin + entry + (entry & !(self.places - 1))
     }
 
-    /// Where it stands when an entry was used last.
+    /// Returns the index of an entry's time of last use.
     fn used(&self, entry: Entry) -> usize {
         self.tag(entry) + self.places
     }
 
-    /// Where a line is.
+    /// Returns the entry of a line.
     pub fn find(&self, line: LineNumber) -> Option<Entry> {
         let first = self.set(line);
         let tag = self.tag(first);
@@ -190,7 +190,7 @@ impl CacheArray {
         way.map(|way| first + way)
     }
 
-    /// Has the host fetch what [`find`](Self::find) looks at.
+    /// Makes the host fetch the data that [`find`](Self::find) needs.
     pub fn prefetch_set(&self, line: LineNumber) {
         let first = self.set(line);
         prefetch(&self.tags, self.tag(first));
@@ -199,20 +199,20 @@ impl CacheArray {
         }
     }
 
-    /// Has the host fetch the entry of a line.
+    /// Makes the host fetch the entry of a line.
     pub fn prefetch_entry(&self, entry: Entry) {
         prefetch(&self.states, entry);
         prefetch(&self.data, entry);
     }
 
-    /// Has the host fetch the entry that a line takes which is not there; the entry, and the line in it. The number of no line is one too.
+    /// Makes the host fetch the entry that an absent line would take. Returns the entry, and the line in it, which may be the number of no line.
     pub fn prefetch_replaced(&self, line: LineNumber) -> (Entry, LineNumber) {
         let entry = self.replaced(self.set(line));
         self.prefetch_entry(entry);
         (entry, LineNumber::new(self.tags[self.tag(entry)]))
     }
 
-    /// The entry of the set that begins at `first` which the next line takes: an empty one, or the least recently used.
+    /// Returns the entry that the next line of the set beginning at `first` takes: an empty one, or the least recently used.
     fn replaced(&self, first: Entry) -> Entry {
         let used = self.used(first);
         let used = &self.tags[used..used + self.ways];
@@ -226,7 +226,7 @@ impl CacheArray {
         first + way.unwrap_or(0)
     }
 
-    /// The line in an entry.
+    /// Returns the line in an entry.
     pub fn line(&self, entry: Entry) -> Option<LineNumber> {
         let line = self.tags[self.tag(entry)];
         (line != EMPTY).then_some(LineNumber::new(line))
@@ -242,14 +242,14 @@ impl CacheArray {
         self.tags[used] = self.clock;
     }
 
-    /// Entries of a set keep their order.
+    /// Restarts the clock. The entries of a set keep their order.
     #[cold]
     fn begin_clock_anew(&mut self) {
         for first in (0..self.entries()).step_by(self.places) {
             let used = self.used(first);
             let times = &mut self.tags[used..used + self.places];
             let mut order = times.to_vec();
-            // That of an empty place stays what it is.
+            // The time of an empty place stays the same.
             order.push(0);
             order.sort_unstable();
             order.dedup();
@@ -260,12 +260,12 @@ impl CacheArray {
         self.clock = self.places as u32;
     }
 
-    /// Whether an entry is modified.
+    /// Returns whether an entry is modified.
     pub fn is_dirty(&self, entry: Entry) -> bool {
         self.states[entry].flags & DIRTY != 0
     }
 
-    /// Puts a line, which is not there yet, in place of an empty or the least recently used one.
+    /// Inserts an absent line in an empty place, or in place of the least recently used one.
     pub fn insert(
         &mut self,
         line: LineNumber,
@@ -294,7 +294,7 @@ impl CacheArray {
         (entry, victim)
     }
 
-    /// Takes a line out.
+    /// Removes a line.
     pub fn remove(&mut self, entry: Entry) {
         let (tag, used) = (self.tag(entry), self.used(entry));
         self.tags[tag] = EMPTY;
@@ -367,12 +367,12 @@ mod tests {
                 access_nj: None,
             };
             let mut cache = CacheArray::new(&level);
-            // Even lines meet in one set.
+            // Even lines share one set.
             let line = |number: usize| LineNumber::new(2 * number as u32);
             for number in 0..ways {
                 assert!(cache.insert(line(number), 0, &[number as u64; 8], Cycle::ZERO).1.is_none());
             }
-            // All but the last are used again, the first last.
+            // All lines but the last are used again, the first one last.
             cache.clock = u32::MAX - (ways as u32 - 1) / 2;
             for number in (0..ways - 1).rev() {
                 let entry = cache.find(line(number)).unwrap();
@@ -380,7 +380,7 @@ mod tests {
                 cache.touch(entry);
             }
             assert!(cache.clock < 1 << 10, "it began anew");
-            // An empty place is taken before any that was ever used.
+            // An empty place is taken before a used one.
             let last = cache.find(line(ways - 1)).unwrap();
             cache.remove(last);
             assert_eq!(

@@ -1,12 +1,11 @@
-//! The memory hierarchy: private caches over shared ones over memory, coherent by a MESI directory.
+//! The memory hierarchy: private caches over shared ones over memory, kept coherent by a MESI directory.
 //!
-//! The directory stands with the first shared level, or with the controllers where there is none. It keeps, for
-//! every line of memory, which cores have it in a private cache and which may write it; it is never
-//! short of room. Each cache keeps words of its own: what a power failure leaves is what was written back.
+//! The directory is part of the first shared level, or of the controllers if there is none. For every line of memory it records which cores have it
+//! in a private cache and which may write it; it never runs out of room. Each cache keeps its own copy of words, so that a power failure leaves only
+//! what was written back.
 //!
-//! An access is carried out at once, and its time is what each part on its way adds: lookups level by level,
-//! messages, other cores' answers, the memory. What it sends off the critical path (victims) takes
-//! links and queues, and is waited for only where a write queue is full.
+//! An access is performed at once, and its time is the sum of the parts on its way: lookups level by level, messages, other cores' answers, the
+//! memory. Lines that it evicts are off the critical path: they occupy links and queues, and the access waits for them only if a write queue is full.
 
 use crate::addresses::Addresses;
 use crate::controller::{Line, MemorySide};
@@ -20,30 +19,30 @@ use super::array::{CacheArray, DIRTY, EXCLUSIVE, Entry};
 use super::port::MemoryPort;
 use super::versions::Pending;
 
-/// What the directory knows of a line.
+/// The directory's entry of a line.
 #[derive(Clone, Copy)]
 pub(super) struct Directory {
-    /// A bit for each core that has it in a private cache.
+    /// A bit for each core that has the line in a private cache.
     pub sharers: u64,
     /// The core that may write it.
     pub owner: Option<CoreId>,
 }
 
-/// A line that comes to the private caches of a core.
+/// A line that arrives at the private caches of a core.
 pub(super) struct Incoming {
-    /// The flags that it starts with in the first level.
+    /// Its initial flags in the first level.
     pub flags: u8,
     pub data: Line,
-    /// When it is there.
+    /// When it arrives.
     pub at: Cycle,
 }
 
-/// The answer to an access.
+/// The result of an access.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
-    /// Where the line is in the core's first level.
+    /// The line's entry in the core's first level.
     pub entry: Entry,
-    /// When it is there, and writable if that was asked.
+    /// When it is there, and writable if that was requested.
     pub done: Cycle,
 }
 
@@ -63,22 +62,22 @@ pub struct Hierarchy {
     pub network: Network,
     /// Controllers and media.
     pub memory: MemorySide,
-    /// What a scheme's running callback has asked for.
+    /// The requests of a scheme's running callback.
     pub(super) pending: Vec<Pending>,
-    /// For each core, the line whose loss it waits for.
+    /// For each core the line whose loss it waits for.
     watched: Vec<Option<LineNumber>>,
-    /// A bit for each core that has lost it.
+    /// A bit for each core that has lost its watched line.
     lost: u64,
     /// For each core, when each of its MSHRs is free.
     mshrs: Vec<Vec<Cycle>>,
-    /// For each core, misses that waited for an MSHR, and accesses that joined one.
+    /// For each core how many misses waited for an MSHR.
     pub mshr_full: Vec<u64>,
-    /// Accesses that joined an outstanding miss.
+    /// For each core how many accesses joined an outstanding miss.
     pub mshr_merges: Vec<u64>,
 }
 
 impl Hierarchy {
-    /// Empty caches over `memory`.
+    /// Creates empty caches over `memory`.
     pub fn new(machine: &Description, memory: MemorySide) -> Self {
         let cores = machine.cores.count;
         let private_levels = machine.private_levels();
@@ -106,7 +105,7 @@ impl Hierarchy {
         }
     }
 
-    /// Maps lines to sets, banks and channels by these addresses. Before anything runs.
+    /// Maps lines to sets, banks and channels by these addresses. Must be called before anything runs.
     pub fn set_addresses(&mut self, addresses: &Addresses) {
         let private = self.private.iter_mut().flatten();
         private.chain(&mut self.shared).for_each(|cache| cache.set_addresses(addresses));
@@ -118,12 +117,12 @@ impl Hierarchy {
         self.watched[core] = Some(line);
     }
 
-    /// A bit for each core whose first level has lost the line that it watches since this was last asked.
+    /// Returns a bit for each core whose first level has lost its watched line since the last call.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// `core` may no longer have a line in its first level.
+    /// Notes that `core` may have lost a line of its first level.
     pub(super) fn lose(&mut self, core: CoreId, line: LineNumber) {
         if self.watched[core] == Some(line) {
             self.watched[core] = None;
@@ -131,7 +130,7 @@ impl Hierarchy {
         }
     }
 
-    /// Where a line's directory entry is: the bank of the first shared level, or its controller.
+    /// Returns where a line's directory entry is: at its bank of the first shared level, or at its controller.
     pub(super) fn home(&self, line: LineNumber) -> Node {
         if self.shared.is_empty() {
             Node::Controller(self.memory.controller(line))
@@ -140,13 +139,13 @@ impl Hierarchy {
         }
     }
 
-    /// The first level of `core`.
+    /// Returns the first level of `core`.
     pub fn first(&mut self, core: CoreId) -> &mut CacheArray {
         &mut self.private[0][core]
     }
 
-    /// Brings a line into the first level of `core` at `at`, with the permission to write if `exclusive`. What leaves the caches
-    /// for memory, or comes from there, passes `port`.
+    /// Brings a line into the first level of `core` at `at`, with the permission to write if `exclusive`. Lines that leave the caches for memory, or
+    /// come from memory, pass `port`.
     pub fn access(
         &mut self,
         core: CoreId,
@@ -176,7 +175,7 @@ impl Hierarchy {
         self.bring(core, line, exclusive, after, port)
     }
 
-    /// Brings a line that is not there. By itself, so that hits carry nothing of it.
+    /// Handles a miss; kept out of line so that hits stay small.
     #[inline(never)]
     fn bring(
         &mut self,
@@ -189,15 +188,15 @@ impl Hierarchy {
         self.prefetch_sets(core, line);
         self.prefetch_entries(core, line);
         let mut access = self.miss(core, line, exclusive, after, port);
-        // A victim may have pushed the line itself out of a direct-mapped shared level, and so out of this one.
+        // A victim may have evicted the line itself from a direct-mapped shared level, and thus from this one.
         while self.private[0][core].line(access.entry) != Some(line) {
             access = self.miss(core, line, exclusive, access.done, port);
         }
         access
     }
 
-    /// Has the host fetch what an access to a line will look at, some time before; whether it misses in the first level. Then
-    /// [`prefetch_entries`](Self::prefetch_entries) fetches more, once this has come.
+    /// Makes the host fetch the data of a coming access to a line. Returns whether the access misses in the first level; if so, a later call of
+    /// [`prefetch_entries`](Self::prefetch_entries) fetches more.
     pub fn prefetch(&self, core: CoreId, line: LineNumber) -> bool {
         let first = &self.private[0][core];
         let entry = first.find(line);
@@ -208,8 +207,8 @@ impl Hierarchy {
         entry.is_none()
     }
 
-    /// What is where the line's number says, for a line that the first level has not, and what is known of the line that leaves it:
-    /// the host waits for all of it together.
+    /// Fetches the data at places that the line's number determines, for a line that the first level lacks, and what is known of the line that leaves
+    /// it. The host waits for all of it together.
     fn prefetch_sets(&self, core: CoreId, line: LineNumber) {
         for level in &self.private[1..] {
             level[core].prefetch_set(line);
@@ -223,8 +222,8 @@ impl Hierarchy {
         self.prefetch_way_out(core, 0, victim);
     }
 
-    /// What is found there, for a line that the first level has not: in each level the line's entry or the one that it takes, and what is
-    /// known of the line that leaves it.
+    /// Fetches the entries of a line that the first level lacks: in each level the line's entry or the one that it will take, and what is known of
+    /// the line that leaves it.
     pub fn prefetch_entries(&self, core: CoreId, line: LineNumber) {
         let first = &self.private[0][core];
         let (entry, victim) = first.prefetch_replaced(line);
@@ -246,7 +245,7 @@ impl Hierarchy {
         }
     }
 
-    /// What is known of a line that leaves `level`.
+    /// Fetches what is known of a line that leaves `level`.
     fn prefetch_way_out(&self, core: CoreId, level: usize, victim: LineNumber) {
         prefetch(&self.directory, victim.number() as usize);
         match self.level(core, level + 1) {
@@ -255,7 +254,7 @@ impl Hierarchy {
         }
     }
 
-    /// A level of cache as `core` sees it, the first being 0.
+    /// Returns a cache level as `core` sees it; the first is 0.
     fn level(&self, core: CoreId, level: usize) -> Option<&CacheArray> {
         match self.private.get(level) {
             Some(caches) => Some(&caches[core]),
@@ -263,7 +262,7 @@ impl Hierarchy {
         }
     }
 
-    /// Puts a line, which no private cache has, into all shared levels. Only while nothing is modified in any.
+    /// Puts a line, which no private cache has, into all shared levels. Nothing may be modified in any level.
     pub fn fill_shared(&mut self, line: LineNumber) {
         let data = self.memory.newest(line);
         for cache in &mut self.shared {
@@ -273,7 +272,7 @@ impl Hierarchy {
         }
     }
 
-    /// Takes an MSHR from `at` on; which, and when it can be had.
+    /// Takes an MSHR from `at` on. Returns which one, and when it is available.
     fn take_mshr(&mut self, core: CoreId, at: Cycle) -> (usize, Cycle) {
         let mshrs = &self.mshrs[core];
         let mut first = 0;
@@ -325,7 +324,7 @@ impl Hierarchy {
         Access { entry, done }
     }
 
-    /// Fills the private levels above `from` with a line, the lowest first. A modified line is modified in the first level only.
+    /// Fills the private levels above `from` with a line, the lowest first. A modified line is marked modified only in the first level.
     fn fill(
         &mut self,
         core: CoreId,
@@ -348,7 +347,7 @@ impl Hierarchy {
         (place, done)
     }
 
-    /// Asks the directory for the permission to write a line that `core` has; when it has it.
+    /// Requests from the directory the permission to write a line that `core` has. Returns when it is granted.
     fn upgrade(&mut self, core: CoreId, line: LineNumber, at: Cycle) -> Cycle {
         let home = self.home(line);
         let mut at = self.network.send(Node::Core(core), home, Message::Control, at);
@@ -365,7 +364,7 @@ impl Hierarchy {
         self.network.send(home, Node::Core(core), Message::Control, at).max(acknowledged)
     }
 
-    /// Removes the copies of all cores but `core`, which nobody has modified; when all have acknowledged to it.
+    /// Removes the unmodified copies of all cores but `core`. Returns when all have acknowledged.
     pub(super) fn invalidate_others(
         &mut self,
         core: CoreId,
@@ -385,8 +384,7 @@ impl Hierarchy {
         acknowledged
     }
 
-    /// Removes a line from all private levels of `core` from `level` up to the first; its newest words, if
-    /// they were modified.
+    /// Removes a line from all private levels of `core` from `level` up to the first. Returns its newest words, if they were modified.
     pub(super) fn drop_private(&mut self, core: CoreId, line: LineNumber, lowest: usize) -> Option<Line> {
         let lowest = if lowest == 0 { self.private.len() } else { lowest };
         let mut newest = None;
@@ -404,12 +402,12 @@ impl Hierarchy {
         newest
     }
 
-    /// Whether `core` has a line in a private cache.
+    /// Returns whether `core` has a line in a private cache.
     pub(super) fn has(&self, core: CoreId, line: LineNumber) -> bool {
         self.private.iter().any(|level| level[core].find(line).is_some())
     }
 
-    /// What each level has done.
+    /// Returns the counts of each level.
     pub fn statistics(&self) -> Vec<LevelStatistics> {
         let private = self.private.iter().map(|caches| {
             let caches: Vec<CacheStatistics> = caches.iter().map(|cache| cache.statistics).collect();
@@ -436,7 +434,7 @@ impl Hierarchy {
         self.memory.reset_statistics();
     }
 
-    /// The flags that a fill starts with: modified, writable, or neither.
+    /// Returns the initial flags of a fill: modified, writable, or neither.
     pub(super) fn flags(dirty: bool, exclusive: bool) -> u8 {
         (u8::from(dirty) * DIRTY) | (u8::from(exclusive) * EXCLUSIVE)
     }

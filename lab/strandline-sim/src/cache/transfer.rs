@@ -1,4 +1,4 @@
-//! How lines move below the private caches: fetches through the directory, evictions, write-backs.
+//! Moves lines below the private caches: fetches through the directory, evictions, write-backs.
 
 use crate::controller::{Arrival, Line};
 use crate::network::{Message, Node};
@@ -22,7 +22,7 @@ struct Outgoing<'a> {
 }
 
 impl Hierarchy {
-    /// Fetches a line that no private cache of `core` has; when it is at the core.
+    /// Fetches a line that no private cache of `core` has. Returns when it is at the core.
     pub(super) fn fetch(
         &mut self,
         core: CoreId,
@@ -53,7 +53,7 @@ impl Hierarchy {
         Incoming { flags: Self::flags(false, alone), data, at: done }
     }
 
-    /// Another core may write the line: it answers.
+    /// Fetches a line from the core that may write it.
     fn fetch_from_owner(
         &mut self,
         owner: CoreId,
@@ -90,8 +90,7 @@ impl Hierarchy {
         Incoming { flags: 0, data, at: done }
     }
 
-    /// The newest words among the private caches of a core that has the line, whether they are modified, and
-    /// when its fill is complete.
+    /// Returns the newest words in the private caches of a core that has the line, whether they are modified, and when its fill is complete.
     fn newest_private(&self, core: CoreId, line: LineNumber) -> (Line, bool, Cycle) {
         let mut found: Option<(Line, Cycle)> = None;
         let mut dirty = false;
@@ -106,7 +105,7 @@ impl Hierarchy {
         (data, dirty, ready)
     }
 
-    /// Reads a line from the shared levels or from memory, filling the shared levels.
+    /// Reads a line from the shared levels or from memory, and fills the shared levels.
     fn fetch_shared(
         &mut self,
         core: CoreId,
@@ -154,12 +153,12 @@ impl Hierarchy {
         (data, at)
     }
 
-    /// Between a shared bank and a controller; no message where the directory stands with the controller.
+    /// Sends a message between a shared bank and a controller; none is needed if the directory is at the controller.
     fn network_below(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> Cycle {
         if from == to { at } else { self.network.send(from, to, message, at) }
     }
 
-    /// A line has left a private level of `core`; when what must wait for it may go on.
+    /// Handles a line that has left a private level of `core`. Returns when a fill that must wait for it may continue.
     pub(super) fn evict_private(
         &mut self,
         core: CoreId,
@@ -197,7 +196,7 @@ impl Hierarchy {
             } else {
                 let home = self.home(line);
                 let arrived = self.network.send(Node::Core(core), home, Message::Data, at);
-                // Only what had to wait for a full queue holds the fill up.
+                // A fill is delayed only by a victim that waits for a full queue.
                 let accepted = self.put_below(line, &victim.data, arrived, 0, Origin::Eviction, port);
                 done = at + (accepted - arrived);
             }
@@ -212,7 +211,7 @@ impl Hierarchy {
         done
     }
 
-    /// Puts a modified line into shared level `index`, or into memory below the last; when it was accepted.
+    /// Puts a modified line into shared level `index`, or into memory below the last. Returns when it was accepted.
     fn put_below(
         &mut self,
         line: LineNumber,
@@ -245,7 +244,7 @@ impl Hierarchy {
         }
     }
 
-    /// Words of a line arrive at its controller at `at`, and go through the port to memory. When they are accepted.
+    /// Sends words of a line, which arrive at its controller at `at`, through the port to memory. Returns when they are accepted.
     fn write_home(&mut self, words: &Outgoing<'_>, at: Cycle, port: &mut dyn MemoryPort) -> Cycle {
         let &Outgoing { line, data, mask, origin, core } = words;
         match port.way_home(&mut self.memory, line, data, at) {
@@ -256,7 +255,7 @@ impl Hierarchy {
         }
     }
 
-    /// A line has left shared level `index`; when what must wait for it may go on.
+    /// Handles a line that has left shared level `index`. Returns when a fill that must wait for it may continue.
     pub(super) fn evict_shared(
         &mut self,
         index: usize,
@@ -295,8 +294,7 @@ impl Hierarchy {
         self.put_below(line, &victim.data, at, index + 1, Origin::Eviction, port)
     }
 
-    /// Makes all copies of a line equal to its newest words and clean, and takes them out if `evict`; the words, if
-    /// they were modified, and the cycles that the lookups took after the first level.
+    /// Makes all copies of a line equal to its newest words and clean, and removes them if `evict`. Returns the words if they were modified.
     pub(super) fn clean(&mut self, line: LineNumber, evict: bool) -> Option<Line> {
         let known = self.directory[line];
         let mut newest = None;
@@ -346,9 +344,8 @@ impl Hierarchy {
         newest.filter(|_| dirty)
     }
 
-    /// Writes a line back from wherever it is modified, at the request of `core` at `at`: clwb, or clflush and
-    /// clflushopt with `evict`. The core's next fence waits for it. When the memory has accepted it and the
-    /// core knows.
+    /// Writes a line back from wherever it is modified, at the request of `core` at `at`: as clwb, or as clflush and clflushopt with `evict`. The
+    /// core's next fence waits for it. Returns when the memory has accepted it and the core knows.
     pub fn write_back(
         &mut self,
         core: CoreId,
@@ -389,7 +386,7 @@ impl Hierarchy {
         told
     }
 
-    /// Writes words past the caches: copies are written back and leave first. When the memory has accepted it.
+    /// Writes words past the caches; copies are written back and removed first. Returns when the memory has accepted the words.
     pub fn write_past(
         &mut self,
         core: CoreId,
@@ -418,7 +415,7 @@ impl Hierarchy {
         self.write_home(&words, at, port)
     }
 
-    /// The next line in any cache at or after a place, all caches being numbered through; where, and which.
+    /// Returns the next line in any cache at or after a place, and its place; places number all caches' entries.
     pub fn next_line(&self, from: usize) -> Option<(usize, LineNumber)> {
         let mut base = 0;
         for cache in self.private.iter().flatten().chain(&self.shared) {
@@ -433,8 +430,8 @@ impl Hierarchy {
         None
     }
 
-    /// Takes a line out of all caches for `core`, and writes it back if it was modified; when the memory accepts
-    /// it then. One step of wbinvd.
+    /// Removes a line from all caches for `core`, and writes it back if it was modified. Returns when the memory accepts it. This is one step of
+    /// wbinvd.
     pub fn flush_line(
         &mut self,
         core: CoreId,
@@ -448,20 +445,20 @@ impl Hierarchy {
         Some(self.write_home(&words, at, port))
     }
 
-    /// Lines that are modified in some cache.
+    /// Returns how many lines are modified in some cache.
     pub fn dirty_lines(&self) -> usize {
         let lines = (0..self.directory.len() as u32).map(LineNumber::new);
         lines.filter(|&line| self.newest(line).is_some()).count()
     }
 
-    /// A line's words in some cache that has them, when none has modified them.
+    /// Returns a line's words from some cache that has them, if none has modified them.
     pub fn clean_copy(&self, line: LineNumber) -> Option<Line> {
         let sharers = self.directory[line].sharers;
         let first = CoreId::in_set(sharers).next().map(|core| self.newest_private(core, line).0);
         first.or_else(|| self.shared.iter().find_map(|cache| Some(cache.data[cache.find(line)?].0)))
     }
 
-    /// The newest words of a line as caches hold them, if they are modified: what a battery would save.
+    /// Returns the newest words of a line in the caches, if they are modified: those that a battery would save.
     pub fn newest(&self, line: LineNumber) -> Option<Line> {
         if let Some(data) = self.pending_line(line) {
             return Some(data);

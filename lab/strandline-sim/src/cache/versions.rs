@@ -1,5 +1,4 @@
-//! What hardware schemes keep in the last cache level beside its lines: versions of blocks, each in a way of its
-//! line's set.
+//! Data that hardware schemes keep in the last cache level besides its lines: versions of blocks, each in a way of its line's set.
 
 use crate::controller::Line;
 use crate::numbers::{Cycle, LineNumber};
@@ -8,10 +7,10 @@ use super::array::DIRTY;
 use super::hierarchy::Hierarchy;
 use super::port::MemoryPort;
 
-/// Numbers from here on are versions, not lines.
+/// Line numbers from here on stand for versions.
 const VERSIONS: u32 = 1 << 31;
 
-/// What is to be put into the last level when the scheme's callback has returned.
+/// A request to put something into the last level when the scheme's callback has returned.
 pub(super) enum Pending {
     /// A version, by its number.
     Version(u32),
@@ -19,15 +18,14 @@ pub(super) enum Pending {
     Line(LineNumber, Line),
 }
 
-/// Whether a last level's entry is a version.
+/// Returns whether a last level's entry is a version.
 pub(super) fn is_version(line: LineNumber) -> bool {
     line.number() >= VERSIONS
 }
 
 impl Hierarchy {
-    /// Gives a version of `line` a way in the last level as soon as the running callback has returned; its number, made
-    /// of `number`. Whose way it is, if not an empty one, is chosen as always; if a version must go
-    /// [`MemoryPort::version_overflow`] is called.
+    /// Gives a version of `line` a way in the last level as soon as the running callback has returned. Returns the version's number, which is derived
+    /// from `number`. If no way is empty, the least recently used one is taken; if that evicts a version, [`MemoryPort::version_overflow`] is called.
     pub fn keep_version(&mut self, line: LineNumber, number: u32) -> u32 {
         let period = self.shared.last().map_or(1, |cache| cache.sets()) as u32;
         let base = VERSIONS.next_multiple_of(period);
@@ -38,7 +36,7 @@ impl Hierarchy {
         version
     }
 
-    /// Gives a version's way back.
+    /// Frees a version's way.
     pub fn drop_version(&mut self, version: u32) {
         self.pending.retain(|pending| !matches!(pending, Pending::Version(other) if *other == version));
         if let Some(cache) = self.shared.last_mut()
@@ -53,7 +51,7 @@ impl Hierarchy {
         self.pending.push(Pending::Line(line, *data));
     }
 
-    /// The words of a line that is to be restored.
+    /// Returns the words of a line that is to be restored.
     pub(super) fn pending_line(&self, line: LineNumber) -> Option<Line> {
         self.pending.iter().find_map(|pending| match pending {
             Pending::Line(other, data) if *other == line => Some(*data),
@@ -61,7 +59,7 @@ impl Hierarchy {
         })
     }
 
-    /// After a callback: puts away what it asked for.
+    /// Carries out the requests of a callback that has returned.
     pub(crate) fn settle_pending(&mut self, at: Cycle, port: &mut dyn MemoryPort) {
         while let Some(pending) = self.pending.pop() {
             let Some(index) = self.shared.len().checked_sub(1) else { return };
@@ -76,24 +74,24 @@ impl Hierarchy {
         }
     }
 
-    /// Takes all copies of a line out of the caches, modified or not.
+    /// Removes all copies of a line from the caches, modified or not.
     pub fn discard(&mut self, line: LineNumber) {
         self.clean(line, true);
     }
 
-    /// The words of a line that is modified; its copies are clean afterwards.
+    /// Returns the words of a modified line, and marks its copies clean.
     pub fn take_modified(&mut self, line: LineNumber) -> Option<Line> {
         self.clean(line, false)
     }
 
-    /// A line's words in the last level, and whether they are modified there.
+    /// Returns a line's words in the last level, and whether they are modified there.
     pub fn last_level(&self, line: LineNumber) -> Option<(Line, bool)> {
         let cache = self.shared.last()?;
         let entry = cache.find(line)?;
         Some((cache.data[entry].0, cache.is_dirty(entry)))
     }
 
-    /// Writes a line that is modified above the last level back into it; whether it was.
+    /// Writes a line that is modified above the last level back into the last level. Returns whether it was modified.
     pub fn push_to_last_level(&mut self, line: LineNumber) -> bool {
         let is_above = |caches: &Self| {
             let above = caches.private.iter().flatten().chain(caches.shared.iter().rev().skip(1));
@@ -114,7 +112,7 @@ impl Hierarchy {
         true
     }
 
-    /// The modified lines of the last level, as they are there.
+    /// Returns the modified lines of the last level with its own words.
     pub fn modified_in_last_level(&self) -> impl Iterator<Item = (LineNumber, Line)> + '_ {
         self.shared.last().into_iter().flat_map(|cache| {
             (0..cache.entries()).filter(move |&entry| cache.is_dirty(entry)).filter_map(move |entry| {

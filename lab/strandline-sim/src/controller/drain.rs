@@ -1,17 +1,16 @@
-//! Writing in drains alone ([`WritePolicy::Drained`]), as NVMain's FRFCFS-WQF does.
+//! Writing only in drains ([`WritePolicy::Drained`]), as NVMain's FRFCFS-WQF does.
 //!
-//! Writes wait until the high watermark is reached. The channel then does nothing but write until the low watermark: each bank
-//! takes a write as soon as it has sent the command of the last one, one to its open row before older ones; reads and further
-//! writes wait. NVMain has nobody who waits for a write. Here a write that a core or a scheme waits for begins as soon as
-//! its bank is idle, or a fence would wait for the watermark; and before a read that would close the row that it goes to, as
-//! NVMain's FRFCFS has hits first in both directions.
+//! Writes wait until the high watermark is reached. The channel then only writes until the low watermark: each bank takes a write as soon as it has
+//! sent the command of the previous one, and a write to its open row before older ones. Reads and further writes wait. In NVMain nothing waits for a
+//! write. Here a write that a core or a scheme waits for begins as soon as its bank is idle, because a fence would otherwise wait for the watermark.
+//! It also begins before a read that would close its row, since NVMain's FRFCFS prefers row hits in both directions.
 
 use super::{Channel, NONE};
 use crate::description::WritePolicy;
 use crate::numbers::Cycle;
 
 impl Channel {
-    /// The places of the write queue that are taken. With drains alone a write leaves its place when its bank takes it.
+    /// Returns how many places of the write queue are taken. With drains only, a write leaves its place when its bank takes it.
     pub(super) fn places_taken(&self) -> usize {
         match self.policy {
             WritePolicy::IdleBanks => self.held(),
@@ -32,7 +31,7 @@ impl Channel {
         self.next = self.next.min(begin);
     }
 
-    /// Lets writes that are waited for and go to the open row of the bank of line `local` begin before a read of another row closes it.
+    /// Lets waited-for writes to the open row of the bank of line `local` begin before a read of another row closes it.
     pub(super) fn write_to_open_row(&mut self, local: u64, at: Cycle) {
         let bank = self.banks.bank_of(local);
         if self.queues[bank].wanted == 0 || self.banks.is_open(bank, local) {
@@ -50,7 +49,7 @@ impl Channel {
         self.find_next();
     }
 
-    /// Writes down to the low watermark and does nothing else.
+    /// Writes down to the low watermark, and does nothing else.
     pub(super) fn drain_exclusively(&mut self, at: Cycle) {
         self.drained = at;
         while self.waiting > self.low {
@@ -65,7 +64,7 @@ impl Channel {
         }
     }
 
-    /// Moves the oldest write to the open row of `bank` in front of those that wait for it.
+    /// Moves the oldest write to the open row of `bank` to the front of its queue.
     fn put_open_row_first(&mut self, bank: usize) {
         let mut before = NONE;
         let mut slot = self.queues[bank].first;

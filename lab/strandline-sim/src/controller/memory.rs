@@ -1,4 +1,4 @@
-//! The memory side: which channel holds which line, and what lies there.
+//! The memory side: maps lines to channels, and holds their contents.
 
 use crate::addresses::{Addresses, PAGE_LINES};
 use crate::description::{Controllers, Description, FenceKind, LINE_BYTES, Pages, PersistenceDomain};
@@ -21,36 +21,36 @@ pub struct Regions {
     pub metadata: std::ops::Range<LineNumber>,
 }
 
-/// What a core's persists still lack.
+/// What a core's persists still wait for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
-    /// Writes that have not begun on the medium.
+    /// How many writes have not begun on the medium.
     pub unresolved: u32,
     /// When everything else is durable.
     pub until: Cycle,
 }
 
-/// What a power failure changes of a memory beside its words.
+/// State of memory besides its words that a simulated power failure changes and that is restored afterwards.
 pub struct Running {
     channels: Vec<Channel>,
     held: Vec<u16>,
     waits: Vec<Wait>,
 }
 
-/// Channels, media, and who waits for them.
+/// Channels, media, and the cores that wait for them.
 pub struct MemorySide {
     channels: Vec<Channel>,
     medium: Medium,
-    /// Channels of the pool's memory; those of the volatile words follow.
+    /// How many channels the pool's memory has; those of the volatile words follow.
     nvm_channels: usize,
     per_controller: usize,
     interleave_shift: u32,
     addresses: Addresses,
-    /// Where pages are scattered, the number of bits of a page's number.
+    /// The number of bits of a page's number, if pages are scattered.
     page_bits: Option<u32>,
-    /// The first line that is reserved, behind the pool's.
+    /// The first reserved line, after the pool's.
     pool_end: LineNumber,
-    /// The first volatile line, behind those that are reserved.
+    /// The first volatile line, after the reserved ones.
     persistent_end: LineNumber,
     controllers: Controllers,
     own_dram: bool,
@@ -59,29 +59,29 @@ pub struct MemorySide {
     regions: Regions,
     match_latency: u64,
     queue_wait: u64,
-    /// For each core, what its fence or non-temporal store still waits for.
+    /// For each core what its fence or non-temporal store still waits for.
     pub waits: Vec<Wait>,
     /// Lines moved, by cause.
     pub traffic: Traffic,
-    /// Bytes that the hardware scheme has written to the reserved lines: to its log.
+    /// Bytes that the hardware scheme has written to the reserved lines, that is, to its log.
     pub hardware_log_bytes: u64,
 }
 
-/// A line's place when the lines of each page are turned.
+/// Returns a line's place if the lines of each page are permuted.
 fn turned(line: u64) -> u64 {
     let page = line / PAGE_LINES;
     line ^ (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAGE_LINES.trailing_zeros()))
 }
 
-/// The number of bits of a page's number among so many lines, where pages are scattered.
+/// Returns the number of bits of a page's number for so many lines, if pages are scattered.
 fn page_bits(controllers: &Controllers, lines: u64) -> Option<u32> {
     let bits = || lines.div_ceil(PAGE_LINES).next_power_of_two().trailing_zeros().max(2);
     (controllers.pages == Pages::Scattered).then(bits)
 }
 
 impl MemorySide {
-    /// The memory of `machine`: the pool's `persistent` words, then `reserved_bytes` of zeroed ones for a hardware
-    /// scheme, then zeroed volatile ones.
+    /// Creates the memory of `machine`: the pool's `persistent` words, then `reserved_bytes` of zeroed ones for a hardware scheme, then zeroed
+    /// volatile ones.
     pub fn new(
         machine: &Description,
         persistent: Vec<u64>,
@@ -130,7 +130,7 @@ impl MemorySide {
         }
     }
 
-    /// What is reserved holds these words, on the medium: what an earlier life's recovery has left.
+    /// Sets the reserved words on the medium, which an earlier life's recovery has left.
     pub fn set_reserved(&mut self, words: &[u64]) {
         let first = self.pool_end.first_word();
         let reserved = &mut self.medium.words[first..self.persistent_end.first_word()];
@@ -146,42 +146,42 @@ impl MemorySide {
         }
     }
 
-    /// The address of a line, in lines.
+    /// Returns the address of a line, in units of lines.
     pub fn address(&self, line: LineNumber) -> u64 {
         self.addresses.of(line)
     }
 
-    /// Lines of both spaces.
+    /// Returns the number of lines of both spaces.
     pub fn lines(&self) -> usize {
         self.medium.held.len()
     }
 
-    /// The first volatile line: behind the pool's and those that are reserved.
+    /// Returns the first volatile line, after the pool's and the reserved ones.
     pub fn persistent_end(&self) -> LineNumber {
         self.persistent_end
     }
 
-    /// The first line that is reserved: behind the pool's.
+    /// Returns the first reserved line, after the pool's.
     pub fn pool_end(&self) -> LineNumber {
         self.pool_end
     }
 
-    /// How lines are spread over controllers.
+    /// Returns how lines are distributed among controllers.
     pub fn controllers(&self) -> &Controllers {
         &self.controllers
     }
 
-    /// Line `index` of those that are reserved behind `controller`.
+    /// Returns line `index` of those reserved behind `controller`.
     pub fn reserved_line(&self, controller: usize, index: u64) -> LineNumber {
         self.pool_end + self.controllers.reserved_line(controller, index) as u32
     }
 
-    /// Where a line of the program lies: pages may be scattered, and the lines of each, one to one. The latter is what memory
-    /// controllers do with an exclusive or, so that the first lines of pages do not all meet in one bank.
+    /// Returns the place of a line of the program. Pages may be scattered, and the lines of each page permuted. The latter is what memory controllers
+    /// do with an exclusive or, so that the first lines of pages are not all in one bank.
     fn frame(&self, line: LineNumber) -> u64 {
         let line = self.address(line);
         let Some(bits) = self.page_bits else { return line };
-        // Each step can be undone within as many bits.
+        // Each step is invertible within this number of bits.
         let mut page = line / PAGE_LINES;
         page ^= page >> (bits / 2);
         page = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) & ((1 << bits) - 1);
@@ -189,12 +189,12 @@ impl MemorySide {
         turned((page * PAGE_LINES) | (line % PAGE_LINES))
     }
 
-    /// Whether a line is one of the hardware scheme's own.
+    /// Returns whether a line is one of the hardware scheme's own.
     fn is_reserved(&self, line: LineNumber) -> bool {
         line >= self.pool_end && line < self.persistent_end
     }
 
-    /// The channel of a line, and its number there.
+    /// Returns the channel of a line, and its number there.
     fn place(&self, line: LineNumber) -> (usize, u64) {
         let shift = self.interleave_shift;
         if self.is_reserved(line) {
@@ -206,7 +206,7 @@ impl MemorySide {
                 false => chunk as usize % self.per_controller,
             };
             let local = (chunk << shift) | (index & ((1 << shift) - 1));
-            // Log records of a few lines, each at a multiple of eight, would all meet in as few banks.
+            // Otherwise log records of a few lines, each at a multiple of eight, would all be in the same few banks.
             let local = if self.page_bits.is_some() { turned(local) } else { local };
             return (controller * self.per_controller + channel, self.address(self.pool_end) + local);
         }
@@ -226,12 +226,12 @@ impl MemorySide {
         (channel + if dram { self.nvm_channels } else { 0 }, local)
     }
 
-    /// The controller of a line.
+    /// Returns the controller of a line.
     pub fn controller(&self, line: LineNumber) -> usize {
         self.place(line).0 % self.nvm_channels / self.per_controller
     }
 
-    /// The part of memory that a line belongs to.
+    /// Returns the part of memory to which a line belongs.
     pub fn region(&self, line: LineNumber) -> Region {
         if line >= self.persistent_end {
             Region::Volatile
@@ -254,7 +254,7 @@ impl MemorySide {
         }
     }
 
-    /// Reads a line that arrives at its controller at `at`; when it is there, and its words.
+    /// Reads a line that arrives at its controller at `at`. Returns when its words are available, and the words.
     pub fn read(&mut self, line: LineNumber, at: Cycle) -> (Cycle, Line) {
         *self.traffic.reads.of(self.region(line)) += 1;
         let (channel, local) = self.place(line);
@@ -263,8 +263,8 @@ impl MemorySide {
         result
     }
 
-    /// Writes the words in `mask` of a line that arrives at its controller at `arrival`; when it is accepted. With
-    /// `core` that core's next fence waits until it is durable.
+    /// Writes the words in `mask` of a line that arrives at its controller at `arrival`. Returns when it is accepted. If `core` is given, that core's
+    /// next fence waits until the words are durable.
     pub fn write(
         &mut self,
         line: LineNumber,
@@ -298,7 +298,7 @@ impl MemorySide {
         accepted
     }
 
-    /// How far the newest write of a line is at `now`, towards the persistence domain.
+    /// Returns how far the newest write of a line has progressed towards the persistence domain at `now`.
     pub fn progress(&mut self, line: LineNumber, now: Cycle) -> Progress {
         let (channel, _) = self.place(line);
         self.channels[channel].advance(now, &mut self.medium);
@@ -310,7 +310,7 @@ impl MemorySide {
         self.channels[channel].progress(line, &self.medium)
     }
 
-    /// When to look again whether what was written to a line is in the persistence domain; `None`: it is by `now`.
+    /// Returns when to check again whether the words written to a line are in the persistence domain; `None` if they are by `now`.
     pub fn durable_at(&mut self, line: LineNumber, now: Cycle) -> Option<Cycle> {
         match self.progress(line, now) {
             Progress::Durable => None,
@@ -319,8 +319,8 @@ impl MemorySide {
         }
     }
 
-    /// Lets the write of a line that is held, if one is, begin as soon as its bank is free, before any later read; when
-    /// it will be in the persistence domain.
+    /// Lets the held write of a line, if any, begin as soon as its bank is free, before any later read. Returns when it will be in the persistence
+    /// domain.
     pub fn hurry(&mut self, line: LineNumber, at: Cycle) -> Cycle {
         let (channel, local) = self.place(line);
         if self.domain != PersistenceDomain::Media {
@@ -331,12 +331,12 @@ impl MemorySide {
         done
     }
 
-    /// Cycles that the last write waited because the queue was full, taken out.
+    /// Takes the cycles that the last write waited because the queue was full.
     pub fn take_queue_wait(&mut self) -> u64 {
         std::mem::take(&mut self.queue_wait)
     }
 
-    /// Makes `core` wait for what is held of a line that no cache has modified.
+    /// Makes `core` wait for the held writes of a line that no cache has modified.
     pub fn wait_for(&mut self, line: LineNumber, core: CoreId, at: Cycle) {
         let (channel, _) = self.place(line);
         if self.domain != PersistenceDomain::Media {
@@ -351,14 +351,14 @@ impl MemorySide {
         wait.until = wait.until.max(until);
     }
 
-    /// Where a fence is a pcommit, makes `core` wait for everything held. Where caches survive, what is held does.
+    /// Makes `core` wait for everything held, if a fence is a pcommit. If caches survive, held writes survive, too.
     pub fn pcommit(&mut self, core: CoreId, at: Cycle) {
         if self.fence == FenceKind::Pcommit && self.domain != PersistenceDomain::FlushOnFail {
             self.wait_for_all(core, at);
         }
     }
 
-    /// Makes `core` wait for everything held: after wbinvd, for victims too that left the caches before it.
+    /// Makes `core` wait for everything held: after wbinvd, also for victims that left the caches before it.
     pub fn wait_for_all(&mut self, core: CoreId, at: Cycle) {
         for channel in 0..self.nvm_channels {
             self.channels[channel].advance(at, &mut self.medium);
@@ -369,7 +369,7 @@ impl MemorySide {
         }
     }
 
-    /// Catches up with `to`. When something can happen next if some core waits for a write to begin.
+    /// Catches up with `to`. Returns when something can happen next, if some core waits for a write to begin.
     pub fn advance(&mut self, to: Cycle) -> Cycle {
         let mut next = Cycle::NEVER;
         for channel in 0..self.channels.len() {
@@ -380,37 +380,36 @@ impl MemorySide {
         next
     }
 
-    /// Has the host fetch what is known of a line here.
+    /// Makes the host fetch what is known of a line here.
     pub fn prefetch(&self, line: LineNumber) {
         self.medium.prefetch(line);
         self.prefetch_held(line);
     }
 
-    /// Has the host fetch which write of a line is held.
+    /// Makes the host fetch which write of a line is held.
     pub fn prefetch_held(&self, line: LineNumber) {
         prefetch(&self.medium.held, line.number() as usize);
     }
 
-    /// Loads a word past all timing, as the medium holds it.
+    /// Loads a word as the medium holds it, without taking time.
     pub fn peek(&self, word: usize) -> u64 {
         self.medium.words[word]
     }
 
-    /// The newest words of a line that the medium or a queue has.
+    /// Returns the newest words of a line that the medium or a queue has.
     pub fn newest(&self, line: LineNumber) -> Line {
         let (channel, _) = self.place(line);
         self.channels[channel].newest(line, &self.medium)
     }
 
-    /// Stores a word past all timing. Only while no cache and no queue holds its line.
+    /// Stores a word without taking time. No cache or queue may hold its line.
     pub fn poke(&mut self, word: usize, value: u64) {
         self.medium.words[word] = value;
     }
 
-    /// Power fails at `at`, or at the latest time that a channel has caught up with: an access is carried out at once with
-    /// all its latencies, and what a channel has done by then cannot be taken back. Brings all channels to that time;
-    /// the time, what is left of the pool and of what is reserved but for the caches' part, and what is needed to go on as
-    /// if power had not failed.
+    /// Fails the power at `at`, or at the latest time that a channel has caught up with: an access is performed at once with all its latencies, and
+    /// what a channel has done by then cannot be undone. Brings all channels to that time. Returns the time, the surviving words of the pool and the
+    /// reserved ones without the caches' part, and the state needed to continue as if power had not failed.
     pub fn fail(&mut self, at: Cycle) -> (Cycle, Vec<u64>, Running) {
         let at = self.channels.iter().map(Channel::now).fold(at, Cycle::max);
         let running = Running {
@@ -425,7 +424,7 @@ impl MemorySide {
         words.truncate(self.persistent_end.first_word());
         if self.domain != PersistenceDomain::Media {
             for channel in &self.channels {
-                // What has left a cache and is not accepted yet is within the caches' domain.
+                // Lines that have left a cache and are not accepted yet belong to the caches' domain.
                 let at = (self.domain == PersistenceDomain::Adr).then_some(at);
                 for (line, data, mask) in channel.contents(at) {
                     if line < self.persistent_end {
@@ -437,28 +436,28 @@ impl MemorySide {
         (at, words, running)
     }
 
-    /// Goes on after a [power failure](Self::fail) that is not to have happened.
+    /// Continues after a [power failure](Self::fail) as if it had not happened.
     pub fn go_on(&mut self, running: Running) {
         let Running { channels, held, waits } = running;
         (self.channels, self.medium.held, self.waits) = (channels, held, waits);
     }
 
-    /// Keeps from now on when writes are accepted, and when they are on the medium.
+    /// Records from now on when writes are accepted, and when they are on the medium.
     pub fn record_times(&mut self) {
         self.channels.iter_mut().for_each(Channel::record_times);
     }
 
-    /// What was kept, taken out, by channel.
+    /// Takes the recorded times, by channel.
     pub fn take_times(&mut self) -> Vec<Cycle> {
         self.channels.iter_mut().flat_map(Channel::take_times).collect()
     }
 
-    /// Writes that the channels hold.
+    /// Returns how many writes the channels hold.
     pub fn held(&self) -> usize {
         self.channels.iter().map(Channel::held).sum()
     }
 
-    /// What each channel has done.
+    /// Returns the counts of each channel.
     pub fn statistics(&self) -> Vec<crate::statistics::ChannelStatistics> {
         self.channels.iter().map(Channel::all_statistics).collect()
     }
@@ -477,7 +476,7 @@ mod tests {
 
     use super::*;
 
-    /// Different lines stay different, and chunks of the heap, a power of two apart, do not meet in one bank.
+    /// Different lines stay different, and chunks of the heap at distances of powers of two are not all in one bank.
     #[test]
     fn scattered_pages_are_a_permutation() {
         let machine = crate::file::load("atom", &[""; 0]).unwrap();

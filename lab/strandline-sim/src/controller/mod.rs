@@ -1,13 +1,12 @@
 //! Memory controllers: for each channel a read and a write queue in front of its banks.
 //!
-//! Reads are scheduled when they arrive and go before every write that has not begun. Writes begin when their
-//! bank is idle; when the queue reaches its high watermark the channel turns to writing, and the oldest writes
-//! down to the low watermark take their banks before any later read. So every write reaches memory in the
-//! end. A write holds its place until it is on the medium; a write to the same line joins one that
-//! has not begun, and reads of a line that is held are answered from the queue.
-//! With [`WritePolicy::Drained`] writes begin in drains alone, and those that a core or a scheme waits for (`drain.rs`).
+//! Reads are scheduled when they arrive, and precede every write that has not begun. Writes begin when their bank is idle. When the queue reaches its
+//! high watermark, the channel switches to writing: the oldest writes, down to the low watermark, take their banks before any later read. So every
+//! write reaches memory in the end. A write keeps its place until it is on the medium. A write to the same line joins one that has not begun, and the
+//! queue answers reads of lines that it holds. With [`WritePolicy::Drained`] writes begin only in drains, or if a core or a scheme waits for them
+//! (`drain.rs`).
 //!
-//! Time is lazy: a channel catches up with [`Channel::advance`] when something arrives or is asked.
+//! Time is lazy: a channel catches up with [`Channel::advance`] when a request arrives or its state is needed.
 
 mod drain;
 mod memory;
@@ -26,15 +25,15 @@ use crate::statistics::ChannelStatistics;
 pub type Line = [u64; 8];
 
 const NONE: u16 = u16::MAX;
-/// A write that has not begun.
+/// The time of a write that has not begun.
 const NOT_BEGUN: Cycle = Cycle::NEVER;
 
-/// When a write comes to its controller.
+/// When a write arrives at its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// The cycle in which it reaches the controller.
     pub at: Cycle,
-    /// It takes its place, but does not begin on the medium before this time.
+    /// The write takes its place, but does not begin on the medium before this time.
     pub earliest: Cycle,
 }
 
@@ -44,14 +43,14 @@ impl From<Cycle> for Arrival {
     }
 }
 
-/// How far the newest write of a line is.
+/// How far the newest write of a line has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing is held: all that was written to the line is on the medium.
+    /// No write is held: everything written to the line is on the medium.
     Durable,
     /// It will be on the medium at this time.
     Until(Cycle),
-    /// It has not begun; nothing changes before this time.
+    /// It has not begun, and nothing changes before this time.
     Waiting(Cycle),
 }
 
@@ -66,28 +65,28 @@ struct Held {
     mask: u8,
     data: Line,
     arrival: Cycle,
-    /// It does not begin before.
+    /// The write does not begin before this time.
     earliest: Cycle,
-    /// From when on a persistence domain that holds the queue has its words.
+    /// When a persistence domain that includes the queue has its words.
     visible: Cycle,
-    /// The words before others joined them, and from when on the domain had those.
+    /// The words before other writes joined, and since when the domain had them.
     older: Vec<(Cycle, Line, u8)>,
-    /// When it is on the medium.
+    /// When the write is on the medium.
     done: Cycle,
     /// A bit for each core that waits for it.
     waiters: u64,
-    /// It begins without a drain: a core or a scheme waits for it.
+    /// Whether it begins without a drain because a core or a scheme waits for it.
     wanted: bool,
     sequence: u64,
-    /// The next of the same bank.
+    /// The next write of the same bank.
     next: u16,
 }
 
 impl Held {
-    /// Takes in a write of the words in `mask` that arrives at `at` and is not to begin before `earliest`; when it was accepted, and which of
+    /// Joins a write of the words in `mask` that arrives at `at` and must not begin before `earliest`. Returns when it was accepted, and which of
     /// `waiters` already waited for this one.
     fn join(&mut self, (data, mask): (&Line, u8), waiters: u64, at: Cycle, earliest: Cycle) -> (Cycle, u64) {
-        // What joins is not there before it arrives, and what was there does not go.
+        // The joining words are not there before they arrive, and the earlier words remain.
         self.older.push((self.visible, self.data, self.mask));
         self.visible = self.visible.max(at).max(earliest);
         merge(&mut self.data, data, mask);
@@ -103,11 +102,11 @@ impl Held {
 struct BankQueue {
     first: u16,
     last: u16,
-    /// Those of its writes that are [wanted](Held::wanted).
+    /// How many of its writes are [wanted](Held::wanted).
     wanted: u16,
 }
 
-/// A write that has been given a time on the medium, for whoever waits.
+/// A write that has been given a time on the medium, for the cores that wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     /// A bit for each core that waits.
@@ -125,30 +124,30 @@ pub struct Channel {
     high: usize,
     low: usize,
     policy: WritePolicy,
-    /// Until then the channel does nothing but drain.
+    /// Until this time the channel only drains.
     drained: Cycle,
     match_latency: u64,
-    /// When each read slot is free, the first first.
+    /// When each read slot becomes free, the earliest first.
     reads: VecDeque<Cycle>,
     held: Vec<Held>,
     free: Vec<u16>,
     queues: Vec<BankQueue>,
-    /// Writes that have not begun.
+    /// How many writes have not begun.
     waiting: usize,
-    /// Writes that have, by slot, in the order in which they began.
+    /// The slots of writes that have begun, in the order in which they began.
     in_flight: Vec<u16>,
     /// Nothing happens before this time.
     next: Cycle,
     now: Cycle,
     sequence: u64,
     begun: Vec<Begun>,
-    /// When writes were accepted and done, if that is kept.
+    /// When writes were accepted and complete, if recorded.
     times: Option<Vec<Cycle>>,
-    /// What it has done.
+    /// Its counts.
     pub statistics: ChannelStatistics,
 }
 
-/// What the channels write to: the medium's words, and for each line the slot that holds it.
+/// The medium's words, and for each line the slot that holds its newest write.
 pub struct Medium {
     /// The words, pool first.
     pub words: Vec<u64>,
@@ -157,13 +156,13 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// The words of a line.
+    /// Returns the words of a line.
     pub fn line(&self, line: LineNumber) -> Line {
         let first = line.first_word();
         std::array::from_fn(|i| self.words[first + i])
     }
 
-    /// Has the host fetch the words of a line, which may lie in two of its own.
+    /// Makes the host fetch the words of a line, which may be in two of its own lines.
     fn prefetch(&self, line: LineNumber) {
         let first = line.first_word();
         prefetch(&self.words, first);
@@ -185,7 +184,7 @@ fn merge(words: &mut [u64], data: &Line, mask: u8) {
 }
 
 impl Channel {
-    /// A channel with empty queues.
+    /// Creates a channel with empty queues.
     pub fn new(name: String, controllers: &Controllers, banks: Banks) -> Self {
         Self {
             read_queue: controllers.read_queue,
@@ -211,32 +210,32 @@ impl Channel {
         }
     }
 
-    /// Writes that it holds, on their way to the medium too.
+    /// Returns how many writes it holds, including those on their way to the medium.
     pub fn held(&self) -> usize {
         self.waiting + self.in_flight.len()
     }
 
-    /// The time that it has caught up with.
+    /// Returns the time that it has caught up with.
     pub fn now(&self) -> Cycle {
         self.now
     }
 
-    /// When a write can begin or end next; nothing happens before.
+    /// Returns when a write can begin or end next; nothing happens before.
     pub fn next_event(&self) -> Cycle {
         self.next
     }
 
-    /// Keeps from now on when writes are accepted, and when they are on the medium.
+    /// Records from now on when writes are accepted, and when they are on the medium.
     pub fn record_times(&mut self) {
         self.times = Some(Vec::new());
     }
 
-    /// What was kept, taken out.
+    /// Takes the recorded times.
     pub fn take_times(&mut self) -> Vec<Cycle> {
         self.times.take().unwrap_or_default()
     }
 
-    /// Writes that have begun since this was last called.
+    /// Takes the writes that have begun since the last call.
     pub fn take_begun(&mut self) -> std::vec::Drain<'_, Begun> {
         self.begun.drain(..)
     }
@@ -262,14 +261,14 @@ impl Channel {
         self.find_next();
     }
 
-    /// When the first waiting write of `bank` could begin if no read came.
+    /// Returns when the first waiting write of `bank` could begin if no read came.
     fn could_begin(&self, bank: usize) -> Option<Cycle> {
         let first = self.queues[bank].first;
         let write = self.held.get(usize::from(first))?;
         Some(self.banks.write_ready(write.local).max(write.arrival).max(write.earliest))
     }
 
-    /// When the first waiting write of `bank` begins without a drain if no read comes.
+    /// Returns when the first waiting write of `bank` begins without a drain if no read comes.
     fn will_begin(&self, bank: usize) -> Option<Cycle> {
         match self.policy == WritePolicy::IdleBanks || self.queues[bank].wanted > 0 {
             true => self.could_begin(bank),
@@ -297,7 +296,7 @@ impl Channel {
         self.in_flight.push(slot);
     }
 
-    /// Puts what is done before `to` on the medium.
+    /// Puts writes that are complete before `to` on the medium.
     fn end(&mut self, to: Cycle, medium: &mut Medium) {
         let mut at = 0;
         while at < self.in_flight.len() {
@@ -312,7 +311,7 @@ impl Channel {
                 medium.held[write.line] = NOT_HELD;
             }
             self.free.push(slot);
-            // In order, since two writes of a line must reach the medium in order.
+            // Keeps the order, since two writes of a line must reach the medium in order.
             self.in_flight.remove(at);
         }
     }
@@ -323,7 +322,7 @@ impl Channel {
         self.next = begins.chain(ends).min().unwrap_or(Cycle::NEVER);
     }
 
-    /// Turns to writing: the oldest waiting writes take their banks, down to the low watermark.
+    /// Switches to writing: the oldest waiting writes take their banks, down to the low watermark.
     fn drain(&mut self, at: Cycle) {
         self.statistics.drains += 1;
         if self.policy == WritePolicy::Drained {
@@ -339,7 +338,7 @@ impl Channel {
         }
     }
 
-    /// Reads `line`, number `local` of this channel, at `at`; when it is there, and its words.
+    /// Reads `line`, number `local` of this channel, at `at`. Returns when its words are available, and the words.
     pub fn read(&mut self, line: LineNumber, local: u64, at: Cycle, medium: &mut Medium) -> (Cycle, Line) {
         let at = at + self.match_latency;
         self.advance(at, medium);
@@ -365,7 +364,7 @@ impl Channel {
         (done, data)
     }
 
-    /// Keeps `write` in a free slot; its number.
+    /// Stores `write` in a free slot. Returns the slot's number.
     fn hold(&mut self, write: Held) -> u16 {
         match self.free.pop() {
             Some(slot) => {
@@ -379,7 +378,7 @@ impl Channel {
         }
     }
 
-    /// Puts the write in `slot` behind those that wait for `bank`.
+    /// Appends the write in `slot` to those that wait for `bank`.
     fn enqueue(&mut self, bank: usize, slot: u16) {
         let queue = &mut self.queues[bank];
         match queue.last {
@@ -389,9 +388,8 @@ impl Channel {
         self.queues[bank].last = slot;
     }
 
-    /// Accepts a write of the words in `mask` of `line`, which arrives at `at`; when it was accepted. The cores in
-    /// `waiters` want to know when it begins ([`Channel::take_begun`]); those that already waited for the write that
-    /// it joins are returned.
+    /// Accepts a write of the words in `mask` of `line`, which arrives at `at`. Returns when it was accepted. The cores in `waiters` are notified
+    /// when it begins ([`Channel::take_begun`]); those that already waited for the write that it joins are returned.
     pub fn write(
         &mut self,
         (line, local): (LineNumber, u64),
@@ -405,7 +403,7 @@ impl Channel {
         self.advance(at, medium);
         self.statistics.writes += 1;
         self.statistics.write_occupancy.add(self.held() as u64);
-        // What is written will be applied.
+        // These words will be written to the medium.
         medium.prefetch(line);
         let older = medium.held[line];
         let (mut data, mut mask) = (*data, mask);
@@ -422,8 +420,7 @@ impl Channel {
                 }
                 return joined;
             }
-            // The newer write repeats the words of the one under way, so that it holds all that is not on
-            // the medium.
+            // The newer write includes the words of the one in progress, so that it holds everything that is not on the medium.
             let mut whole = write.data;
             merge(&mut whole, &data, mask);
             data = whole;
@@ -476,8 +473,8 @@ impl Channel {
         (accepted, 0)
     }
 
-    /// When so many places are free that a write beyond the queue's `over`-th has one. What is held above the
-    /// high watermark has begun, so that its end is known.
+    /// Returns when enough places are free for a write beyond the queue's `over`-th. Writes above the high watermark have begun, so their ends are
+    /// known.
     fn room(&mut self, over: usize, at: Cycle) -> Cycle {
         while self.in_flight.len() < over && self.waiting > 0 {
             let bank = (0..self.queues.len()).find(|&bank| self.queues[bank].first != NONE);
@@ -496,7 +493,7 @@ impl Channel {
         (*ends.select_nth_unstable(over - 1).1).max(at)
     }
 
-    /// When the write of `line` that is held was accepted; 0 if none is.
+    /// Returns when the held write of `line` was accepted; 0 if none is held.
     pub fn accepted(&self, line: LineNumber, medium: &Medium) -> Cycle {
         match medium.held[line] {
             NOT_HELD => Cycle::ZERO,
@@ -504,7 +501,7 @@ impl Channel {
         }
     }
 
-    /// How far the newest write of `line` is, at `now` or later. Whoever asks waits for it.
+    /// Returns how far the newest write of `line` has progressed, at `now` or later. The caller is assumed to wait for it.
     pub fn progress(&mut self, line: LineNumber, medium: &Medium) -> Progress {
         match medium.held[line] {
             NOT_HELD => Progress::Durable,
@@ -518,8 +515,8 @@ impl Channel {
         }
     }
 
-    /// Gives the write of `line` that is held, if one is, and those before it in its bank their times on the medium
-    /// now, before any later read; when it is there.
+    /// Gives the held write of `line`, if any, and those before it in its bank their times on the medium now, before any later read. Returns when the
+    /// write is complete.
     pub fn hurry(&mut self, line: LineNumber, local: u64, at: Cycle, medium: &Medium) -> Cycle {
         let slot = medium.held[line];
         if slot == NOT_HELD {
@@ -534,8 +531,8 @@ impl Channel {
         self.held[usize::from(slot)].done.max(at)
     }
 
-    /// Makes the cores in `waiters` wait for the write of `line` that is held, if one is: the new waiters of a
-    /// write that has not begun, or when one under way ends.
+    /// Makes the cores in `waiters` wait for the held write of `line`, if any. Returns two things: the waiters that are new, if the write has not
+    /// begun; and the time when it ends, if it is in progress.
     pub fn wait_for(&mut self, line: LineNumber, waiters: u64, medium: &Medium) -> (u64, Cycle) {
         match medium.held[line] {
             NOT_HELD => (0, Cycle::ZERO),
@@ -553,7 +550,7 @@ impl Channel {
         }
     }
 
-    /// Makes core `core` wait for every write held: how many it waits for anew, and when those under way end.
+    /// Makes core `core` wait for every write held. Returns for how many it newly waits, and when those in progress end.
     pub fn wait_for_all(&mut self, core: CoreId) -> (u32, Cycle) {
         let mut new = 0;
         for bank in 0..self.queues.len() {
@@ -571,7 +568,7 @@ impl Channel {
         (new, ends.max().unwrap_or(Cycle::ZERO))
     }
 
-    /// The newest words of a line that the queue or the medium has.
+    /// Returns the newest words of a line that the queue or the medium has.
     pub fn newest(&self, line: LineNumber, medium: &Medium) -> Line {
         let mut data = medium.line(line);
         if medium.held[line] != NOT_HELD {
@@ -581,7 +578,7 @@ impl Channel {
         data
     }
 
-    /// What is held at `at`, oldest first: the line, its words and their mask. `None`: and what is on its way.
+    /// Returns the writes held at `at`, oldest first: line, words and mask. With `None`, also those that have not arrived yet.
     pub fn contents(&self, at: Option<Cycle>) -> Vec<(LineNumber, Line, u8)> {
         let waiting = self.queues.iter().flat_map(|queue| {
             std::iter::successors((queue.first != NONE).then_some(queue.first), |&slot| {
@@ -602,7 +599,7 @@ impl Channel {
         slots.into_iter().filter_map(there).collect()
     }
 
-    /// What it has done, its banks included.
+    /// Returns its counts, including those of its banks.
     pub fn all_statistics(&self) -> ChannelStatistics {
         ChannelStatistics { banks: self.banks.statistics(), ..self.statistics.clone() }
     }

@@ -1,9 +1,8 @@
 //! A core: its clock, its store queue, its reorder buffer, its write-combining buffers.
 //!
-//! Coroutines carry no register dependences, so a rule says what overlaps: a single-word load
-//! ends before anything after it begins; the loads of one range overlap, up to MSHRs and reorder buffer; stores
-//! retire into the store queue and stall nothing until it is full; atomic operations and fences wait
-//! for it to drain.
+//! Coroutines have no register dependences, so a rule determines which operations overlap. A single-word load ends before anything after it begins.
+//! The loads of one range overlap, limited by MSHRs and reorder buffer. Stores retire into the store queue and stall nothing until it is full. Atomic
+//! operations and fences wait for it to drain.
 
 mod store_queue;
 
@@ -17,17 +16,17 @@ use crate::instructions::Instructions;
 use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::CoreStatistics;
 
-/// Bits of a fraction of a cycle.
+/// The number of bits of a fraction of a cycle.
 const FRACTION: u32 = 16;
 
-/// Non-temporal stores on their way.
+/// Non-temporal stores to a line that have not left their buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Combining {
     /// The line's number in memory: its address / 64.
     pub line: LineNumber,
     /// A bit for each word.
     pub mask: u8,
-    /// The words; those without a bit in `mask` mean nothing.
+    /// The words; those without a bit in `mask` are undefined.
     pub data: Line,
 }
 
@@ -38,24 +37,24 @@ pub struct Core {
     fraction: u64,
     cycles_per_instruction: f64,
     instruction_cost: u64,
-    /// Cycles before each access.
+    /// Fetch cycles before each access.
     fetch: f64,
     /// Cycles of a load or store of the program's own memory.
     private_cost: f64,
-    /// Beside each access, and beside each further word of a range.
+    /// The charge for each access, and for each further word of a range.
     access: Charge,
     word: Charge,
-    /// Beside each word of a range, beyond that: what a program of narrow stores takes more to copy it.
+    /// The additional charge for each word of a range, because a program of narrow stores needs more instructions to copy it.
     copied: Charge,
-    /// Stores that a plain program makes of a word.
+    /// How many stores a plain program makes for a word.
     pub parts: u64,
-    /// Those of the running store that are still to come.
+    /// How many of the running store's parts are still to come.
     pub parts_left: u64,
     private: [f64; 2],
     instruction_fraction: u64,
-    /// Whether the running operation has been charged and is performed again.
+    /// Whether the running operation has already been charged and is being performed again.
     pub again: bool,
-    /// Stores on their way to the first level; `None` where stores block.
+    /// Stores on their way to the first level; `None` if stores block.
     pub stores: Option<StoreQueue>,
     reorder_buffer: u64,
     /// Loads in flight: the instruction's number, and when it retires.
@@ -63,23 +62,23 @@ pub struct Core {
     last_retired: Cycle,
     /// Which loads need not wait for one another.
     pub overlap: LoadOverlap,
-    /// Lines of non-temporal stores.
+    /// Lines that collect non-temporal stores.
     pub combining: Vec<Combining>,
-    /// Those of them that have left since the last fence.
+    /// How many of these lines have left since the last fence.
     pub streamed: u64,
-    /// Cycles that a write-back instruction keeps the core at least.
+    /// The least number of cycles for which a write-back instruction occupies the core.
     flush_cost: u64,
     /// Cycles for which the program waits after each flush.
     flush_delay: u64,
     /// When the running write-back instruction began.
     flush_began: Cycle,
-    /// Whether the write-back that is to complete next has been sent off and waits for its line to be durable.
+    /// Whether the write-back that is to complete next has been sent and waits for its line to be durable.
     pub write_back_sent: bool,
-    /// Whether the running fence has asked for everything (pcommit).
+    /// Whether the running fence waits for everything (pcommit).
     pub committing: bool,
-    /// Where wbinvd has got to.
+    /// The progress of wbinvd.
     pub cursor: usize,
-    /// What it has done.
+    /// Its counts.
     pub statistics: CoreStatistics,
 }
 
@@ -95,7 +94,7 @@ fn fixed(value: f64) -> u64 {
 }
 
 impl Core {
-    /// A core of `machine` at rest.
+    /// Creates a core of `machine` at rest.
     pub fn new(machine: &Description) -> Self {
         let (cores, first_level) = (&machine.cores, machine.caches[0].latency);
         let queue = (cores.store_queue > 0)
@@ -142,7 +141,7 @@ impl Core {
         core
     }
 
-    /// What its program executes between accesses.
+    /// Sets the instructions that its program executes between accesses.
     pub fn set_instructions(&mut self, instructions: &Instructions) {
         self.private = [instructions.private_loads, instructions.private_stores];
         let charge = |instructions: f64, private: f64| {
@@ -156,14 +155,14 @@ impl Core {
         (self.access, self.word) = (charge(instructions.access, private), charge(instructions.word, 0.0));
     }
 
-    /// Its program stores a word in `parts` parts, and has `copied` instructions more beside each word of a range.
+    /// Sets that its program stores a word in `parts` parts, with `copied` additional instructions for each word of a range.
     pub fn set_parts(&mut self, parts: u64, copied: f64) {
         self.parts = parts;
         self.copied =
             Charge { instructions: fixed(copied), cost: fixed(copied * self.cycles_per_instruction) };
     }
 
-    /// Loads and stores of its program's own memory so far.
+    /// Returns how many loads and stores of its program's own memory there were.
     pub fn private_accesses(&self) -> [u64; 2] {
         self.private.map(|each| (each * self.statistics.operations as f64).round() as u64)
     }
@@ -174,12 +173,12 @@ impl Core {
         self.charge_for(self.access);
     }
 
-    /// Charges those of a further word of a range.
+    /// Charges the instructions of a further word of a range.
     pub fn charge_word(&mut self) {
         self.charge_for(self.word);
     }
 
-    /// Charges what a word of a range has beyond that where the program's stores are narrow.
+    /// Charges the additional instructions of a word of a range if the program's stores are narrow.
     pub fn charge_copied(&mut self) {
         self.add(self.copied);
     }
@@ -198,21 +197,21 @@ impl Core {
         self.instruction_fraction &= (1 << FRACTION) - 1;
     }
 
-    /// A write-back instruction begins, or is performed again: then it has begun before if it is the line that the core waits for, not
-    /// a place in the store queue.
+    /// Begins a write-back instruction. If the instruction is performed again because it waits for its line rather than for a place in the store
+    /// queue, it keeps its first time.
     pub fn begin_flush(&mut self) {
         if self.stores.is_some() || !self.again {
             self.flush_began = self.clock;
         }
     }
 
-    /// The write-back instruction is on its way: it keeps the core, and then the program waits.
+    /// Ends a write-back instruction: it occupies the core, and then the program waits.
     pub fn end_flush(&mut self) {
         let kept = (self.flush_began + self.flush_cost).since(self.clock);
         self.wait_for_flush(kept + self.flush_delay);
     }
 
-    /// The program waits after `flushes` flushes that kept the core by other means.
+    /// Makes the program wait after `flushes` flushes that have occupied the core otherwise.
     pub fn delay_flushes(&mut self, flushes: u64) {
         self.wait_for_flush(flushes * self.flush_delay);
     }
@@ -230,8 +229,8 @@ impl Core {
         self.statistics.instructions += instructions;
     }
 
-    /// Repeats the turn of a spin loop, a load that takes `load` cycles if there is one and a pause, until the next turn begins at
-    /// `until` or later; how many turns that were.
+    /// Repeats the iteration of a spin loop until the next one begins at `until` or later: a load of `load` cycles if there is one, and a pause.
+    /// Returns the number of iterations.
     pub fn spin(&mut self, until: Cycle, load: Option<u64>, pause: u64) -> u64 {
         let (cost, charged) = load.map_or((0, 0), |_| (self.access.cost, self.access.instructions));
         let turn = load.unwrap_or(0) + pause;
@@ -269,7 +268,7 @@ impl Core {
         }
     }
 
-    /// A load is in flight until `done`.
+    /// Adds a load that is in flight until `done`.
     pub fn load_in_flight(&mut self, done: Cycle) {
         self.last_retired = self.last_retired.max(done);
         self.in_flight.push_back((self.statistics.instructions, self.last_retired));
@@ -284,8 +283,7 @@ impl Core {
         }
     }
 
-    /// Adds a non-temporal store to its line's buffer; a buffer that must leave: because it is whole, or because
-    /// there are more than `buffers`.
+    /// Adds a non-temporal store to its line's buffer. Returns a buffer that must leave because it is full, or because there are more than `buffers`.
     pub fn combine(&mut self, line: LineNumber, word: u8, value: u64, buffers: usize) -> Option<Combining> {
         let at = match self.combining.iter().position(|buffer| buffer.line == line) {
             Some(at) => at,
@@ -309,7 +307,7 @@ impl Core {
     /// Sets all counts to zero: the region of interest begins.
     pub fn reset_statistics(&mut self) {
         self.statistics = CoreStatistics::default();
-        // Instruction numbers begin anew.
+        // Instruction numbers restart.
         self.in_flight.clear();
     }
 }

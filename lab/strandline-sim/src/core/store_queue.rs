@@ -1,17 +1,17 @@
-//! The store queue: stores and write-backs that have retired, on their way to the first level, in order.
+//! The store queue: retired stores and write-backs, on their way to the first level, in order.
 
 use crate::numbers::{Cycle, LineNumber};
 
-/// An order of persists that software asks for without waiting.
+/// An order of persists that software requests without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
-    /// A persist barrier: what the core stores after it persists after what it stored before.
+    /// A persist barrier: the core's later stores persist after its earlier ones.
     Barrier,
-    /// A new strand: what the core stores after it is ordered after nothing of its own.
+    /// A new strand: the core's later stores are not ordered after its earlier ones.
     Strand,
 }
 
-/// What a queued entry does.
+/// The operation of a queued entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueuedKind {
     /// Stores a word in the cache.
@@ -25,7 +25,7 @@ pub enum QueuedKind {
 }
 
 impl QueuedKind {
-    /// Whether it stores a word.
+    /// Returns whether it stores a word.
     pub fn stores(self) -> bool {
         matches!(self, Self::Store | Self::NonTemporal)
     }
@@ -42,19 +42,19 @@ pub struct Queued {
     pub word: u8,
     /// The word's new value.
     pub value: u64,
-    /// The cycle in which the core had done with it: it may be issued from then on.
+    /// When the core has retired it; it may be issued from then on.
     pub retired: Cycle,
     /// When it is complete, once it has been issued.
     pub done: Cycle,
 }
 
-/// A first-in first-out queue. Entries are issued in order, so many at a time, and complete in order.
+/// A first-in first-out queue. Entries are issued in order, with a limited number in flight, and complete in order.
 pub struct StoreQueue {
-    /// A power of two of places: a remainder is asked for at each access.
+    /// The entries. Its length is a power of two, since each access computes a remainder.
     ring: Box<[Queued]>,
     capacity: usize,
     in_flight: usize,
-    /// Numbers of the oldest entry, of the first not yet issued, and of the next to come.
+    /// Numbers of the oldest entry, of the first one not yet issued, and of the next one to come.
     head: usize,
     issued: usize,
     tail: usize,
@@ -63,7 +63,7 @@ pub struct StoreQueue {
 }
 
 impl StoreQueue {
-    /// An empty queue of `capacity` entries, of which `in_flight` may be in the caches at a time.
+    /// Creates an empty queue of `capacity` entries, of which `in_flight` may be in the caches at a time.
     pub fn new(capacity: usize, in_flight: usize) -> Self {
         let empty = Queued {
             kind: QueuedKind::Store,
@@ -93,7 +93,7 @@ impl StoreQueue {
         &self.ring[self.place(number)]
     }
 
-    /// Lets go of what is complete by `now`; entries left.
+    /// Removes entries that are complete by `now`. Returns how many are left.
     pub fn occupancy(&mut self, now: Cycle) -> usize {
         while self.head < self.issued && self.at(self.head).done <= now {
             self.head += 1;
@@ -101,17 +101,17 @@ impl StoreQueue {
         self.tail - self.head
     }
 
-    /// Whether there is room, once [`StoreQueue::occupancy`] has been asked.
+    /// Returns whether the queue is full. [`StoreQueue::occupancy`] must have been called before.
     pub fn is_full(&self) -> bool {
         self.tail - self.head == self.capacity
     }
 
-    /// When the oldest entry is complete; `None` if it has not been issued.
+    /// Returns when the oldest entry is complete; `None` if it has not been issued.
     pub fn head_done(&self) -> Option<Cycle> {
         (self.head < self.issued).then(|| self.at(self.head).done)
     }
 
-    /// Adds an entry behind all others; there must be room.
+    /// Appends an entry; there must be room.
     pub fn push(&mut self, entry: Queued) {
         debug_assert!(!self.is_full());
         let at = self.place(self.tail);
@@ -119,7 +119,7 @@ impl StoreQueue {
         self.tail += 1;
     }
 
-    /// When the next entry is issued; [`Cycle::NEVER`] if there is none.
+    /// Returns when the next entry is issued; [`Cycle::NEVER`] if there is none.
     pub fn next_issue(&self) -> Cycle {
         if self.issued == self.tail {
             return Cycle::NEVER;
@@ -134,12 +134,12 @@ impl StoreQueue {
         at
     }
 
-    /// The next entry to issue.
+    /// Returns the next entry to issue.
     pub fn next(&self) -> Queued {
         *self.at(self.issued)
     }
 
-    /// The next entry was issued at `at` and is in the cache at `done`.
+    /// Marks the next entry as issued at `at` and in the cache at `done`.
     pub fn issue(&mut self, at: Cycle, done: Cycle) {
         self.last_issue = at;
         self.last_done = self.last_done.max(done);
@@ -148,23 +148,23 @@ impl StoreQueue {
         self.issued += 1;
     }
 
-    /// The next entry cannot be issued before `until`.
+    /// Delays the next entry's issue until `until`.
     pub fn delay(&mut self, until: Cycle) {
         let index = self.place(self.issued);
         self.ring[index].retired = self.ring[index].retired.max(until);
     }
 
-    /// Whether everything has been issued.
+    /// Returns whether everything has been issued.
     pub fn is_issued(&self) -> bool {
         self.issued == self.tail
     }
 
-    /// When everything issued so far is complete.
+    /// Returns when everything issued so far is complete.
     pub fn last_done(&self) -> Cycle {
         self.last_done
     }
 
-    /// The newest value that the queue has for a word.
+    /// Returns the newest value that the queue has for a word.
     pub fn forward(&self, line: LineNumber, word: u8) -> Option<u64> {
         (self.issued..self.tail)
             .rev()

@@ -1,5 +1,5 @@
-//! What the papers leave open of the programs that they ran: keys of a machine's section `program`, each with the sentence that it follows
-//! from.
+//! Choices that the papers leave open about the programs that they ran: keys of a machine's section `program`, each with the sentence from which it
+//! follows.
 
 use serde::{Deserialize, Serialize};
 use strandline_core::Concurrency;
@@ -10,35 +10,34 @@ use strandline_schemes::{
 };
 use strandline_workloads::{Draws, SchemeName};
 
-/// What the papers leave open of the programs that they ran.
+/// Choices that the papers leave open about the programs that they ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramChoices {
-    /// What one lock guards in programs that declare their locks (`plain+locks`, `plain-flushed+locks`).
+    /// The data that one lock guards in programs that declare their locks (`plain+locks`, `plain-flushed+locks`).
     pub lock_scope: LockScope,
-    /// Bytes of a store to the pool: 1, 2, 4 or 8. A plain program stores a word in so many parts, each of which is a store, an entry
-    /// of the store queue and an entry of a log that has one for each store; a word that is copied has the instructions that were
-    /// counted of such a copy ([`copied_word`](crate::instructions::copied_word)). ATOM, section VI-D: "REDO generates 19x more log
-    /// entries than ATOM-OPT. This is because in REDO, every store operation in an atomic section generates a log entry", and in ATOM "only the
-    /// first write to a cache line", which has 8 words. WrAP, section 4.2: a B Tree "has almost double the number of persistent store
-    /// operations" of the other structures.
+    /// The width in bytes of a store to the pool: 1, 2, 4 or 8. A plain program stores a word in parts of this width. Each part is a store, an entry
+    /// of the store queue, and an entry of a log that has one for each store. A copied word is charged the instructions counted for such a copy
+    /// ([`copied_word`](crate::instructions::copied_word)). ATOM, section VI-D: "REDO generates 19x more log entries than ATOM-OPT. This is because
+    /// in REDO, every store operation in an atomic section generates a log entry", and in ATOM "only the first write to a cache line", which has 8
+    /// words. WrAP, section 4.2: a B Tree "has almost double the number of persistent store operations" of the other structures.
     pub store_bytes: u64,
-    /// How the loops that copy were compiled. No paper says.
+    /// How the loops that copy were compiled. The papers do not say.
     pub compiled: Compiled,
     /// What a transaction under S-WAL does with the home copies of its blocks. Loose-Ordering Consistency, section 5.2: "the log writes and
     /// home-location writes have different memory addresses, and thus are independently cached in the CPU cache"; section 2.2 has the
     /// log truncated after "in-place update completes".
     pub home_copies: HomeCopies,
-    /// Whose instructions S-WAL takes beside its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and ordering in
-    /// software", and its throughput is compared with that of the same benchmark without transactions.
+    /// Which instructions S-WAL is charged in addition to its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and ordering
+    /// in software", and its throughput is compared with that of the same benchmark without transactions.
     pub software_log: SoftwareLog,
-    /// Which B Tree WrAP's trace study runs. Section 4.2 there names "B Tree" beside the sets of the C++ library and says no more of it.
+    /// Which B Tree WrAP's trace study runs. Section 4.2 there names "B Tree" beside the sets of the C++ library and gives no details.
     pub b_tree: BTree,
     /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
     /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks; it nears 2 with more.
     pub swap_blocks: u64,
-    /// What a transaction under STM does when it meets a conflict. Blurred Persistence, section IV-A: "We implement BPPM based on a software
-    /// transactional memory implementation, TinySTM", whose default is `CM_SUICIDE`.
+    /// What a transaction under STM does after a conflict. Blurred Persistence, section IV-A: "We implement BPPM based on a software transactional
+    /// memory implementation, TinySTM", whose default is `CM_SUICIDE`.
     pub contention: Contention,
     /// Which pointers the logs of `base`, `vcbp` and `xil` have. Blurred Persistence, section III-A: "The XIL technique also avoids the use of log
     /// head and tail pointers, so as to eliminate the ordering before their updates. To achieve this, the XIL technique has to check the log from
@@ -48,14 +47,14 @@ pub struct ProgramChoices {
     /// of the baseline system, which uses write combing technique to bypass the CPU cache to provide faster log persistence"; III-A:
     /// "the torn-bit technique, which is proposed in Mnemosyne".
     pub mnemosyne_log: MnemosyneLog,
-    /// How Update Location on arrays draws subscribers in Deferred Commit's evaluation. Section 7.1: "Update Location records the
-    /// hand-off of a user from one cell tower to another", a transaction of TATP, which draws some users more often than others;
-    /// section 7.2 has its "transactions rarely conflict", and the program that its authors have published draws evenly.
+    /// How Update Location on arrays chooses subscribers in Deferred Commit's evaluation. Section 7.1: "Update Location records the hand-off of a
+    /// user from one cell tower to another", a transaction of TATP, which draws some users more often than others; section 7.2 has its "transactions
+    /// rarely conflict", and the program that its authors have published draws evenly.
     pub subscriber_draws: Draws,
 }
 
 impl ProgramChoices {
-    /// The scheme that runs where a paper's program is named so.
+    /// Returns the scheme that runs under the name `named` in a paper.
     pub fn scheme(&self, named: SchemeName) -> SchemeName {
         if named.plain.is_some() {
             return named;
@@ -103,15 +102,15 @@ impl Default for ProgramChoices {
     }
 }
 
-/// What a transaction under STM does when it meets a conflict.
+/// What a transaction under STM does after a conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contention {
-    /// It waits for what is in its way; conflicts in a row queue up, and after some the transaction keeps others from beginning. So do
-    /// applications' transactions.
+    /// It waits for the conflicting transaction. Repeated conflicts queue up, and after some of them the transaction keeps others from beginning.
+    /// Applications' transactions do the same.
     #[default]
     Wait,
-    /// It aborts and runs again at once ([`Worker::retry_at_once`](strandline_core::engine::Worker::retry_at_once)).
+    /// It aborts and immediately runs again ([`Worker::retry_at_once`](strandline_core::engine::Worker::retry_at_once)).
     Suicide,
 }
 
@@ -119,10 +118,10 @@ pub enum Contention {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogPointers {
-    /// A truncation mark where each transaction is truncated, in XIL too; no log has a tail pointer.
+    /// A truncation mark for each truncated transaction, also in XIL; no log has a tail pointer.
     #[default]
     Marks,
-    /// The logs of BASE and BP(VCBP) have a tail pointer as well, and that of BP(XIL) has no mark.
+    /// The logs of BASE and BP(VCBP) also have a tail pointer, and that of BP(XIL) has no mark.
     AllButXil,
 }
 
@@ -133,7 +132,7 @@ pub enum MnemosyneLog {
     /// With torn bits and one fence.
     #[default]
     TornBits,
-    /// In BASE's steps, past the cache: a fence before the commit record and one after it. It has no tail pointer.
+    /// With BASE's steps, past the cache: a fence before the commit record and one after it. There is no tail pointer.
     Fenced,
 }
 
@@ -141,21 +140,21 @@ pub enum MnemosyneLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compiled {
-    /// With optimisation (`-O2`), as all other counts are.
+    /// With optimisation (`-O2`), like all other counts.
     #[default]
     Optimised,
     /// Without (`-O0`).
     Unoptimised,
 }
 
-/// What becomes of the home copies of blocks that a software log has made durable.
+/// What happens to the home copies of blocks that a software log has made durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HomeCopies {
-    /// The transaction writes them back and truncates its log, so that it waits for every block twice.
+    /// The transaction writes them back and truncates its log, so it waits for every block twice.
     #[default]
     WrittenBack,
-    /// They stay in the caches until they are evicted. This is for timing: S-WAL's log does not append, so power failures are refused.
+    /// They stay in the caches until they are evicted. This only models timing: power failures are refused, because S-WAL's log does not append.
     Cached,
 }
 
@@ -170,29 +169,28 @@ pub enum BTree {
     Library,
 }
 
-/// Where the code is that keeps a software log.
+/// The location of the code that keeps a software log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SoftwareLog {
-    /// In this library's transactions, which take what was counted of them
-    /// ([`Instructions::TRANSACTIONS`](crate::Instructions::TRANSACTIONS)).
+    /// In this library's transactions, with the instructions counted for them ([`Instructions::TRANSACTIONS`](crate::Instructions::TRANSACTIONS)).
     #[default]
     Library,
-    /// In the benchmark itself: an access to data or log takes as many instructions as one of the plain program does, and no more than one
-    /// of the library's.
+    /// In the benchmark itself: an access to data or log costs as many instructions as one of the plain program, but at most as many as one of the
+    /// library's.
     CompiledIn,
 }
 
-/// What one lock of a plain program guards.
+/// The data that one lock of a plain program guards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LockScope {
-    /// All that there is.
+    /// All data.
     Structure,
-    /// The parts that a program knows before it looks: an array's entry, a hash table's bucket, a graph's vertex, a district; a tree or
-    /// a queue as a whole.
+    /// The parts that a program knows beforehand: an array's entry, a hash table's bucket, a graph's vertex, a district; a tree or a queue as a
+    /// whole.
     #[default]
     Part,
-    /// Nothing: each thread has a structure of its own, of its share of the size.
+    /// Nothing: each thread has its own structure, with a share of the size.
     Thread,
 }

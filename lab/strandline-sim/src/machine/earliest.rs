@@ -1,25 +1,24 @@
-//! Which core comes first in time.
+//! Finds the core that comes first in time.
 
 use crate::numbers::{CoreId, Cycle};
 
-/// Bits for a number, below those of its time.
+/// The number of bits of a core's number, below those of its time.
 const NUMBER_BITS: u32 = 6;
-/// The time that stands for never.
+/// The encoded time that stands for never.
 const NEVER: u64 = u64::MAX >> NUMBER_BITS;
 
-/// A time for each core, and the first of them: a tournament, so that a change costs a comparison for each
-/// doubling of the cores.
+/// A time for each core, and the earliest of them: a tournament tree, so that a change costs one comparison for each doubling of the cores.
 pub(super) struct Earliest {
-    /// A binary tree from its root at 1: the least of its children in each node. The second half are the cores'
-    /// numbers, each with its time above it, so that among equal times the lower number is first.
+    /// A binary tree with its root at 1. Each node is the minimum of its children. The second half holds the cores' numbers with their times in the
+    /// upper bits, so that at equal times the lower number is first.
     nodes: Box<[u64]>,
 }
 
 impl Earliest {
-    /// The first `count` cores, all at [`Cycle::NEVER`].
+    /// Creates `count` cores, all at [`Cycle::NEVER`].
     ///
     /// # Panics
-    /// There are more than 64.
+    /// Panics if there are more than 64.
     pub fn new(count: usize) -> Self {
         assert!(count <= 1 << NUMBER_BITS, "{count} cores");
         let leaves = count.next_power_of_two();
@@ -48,7 +47,7 @@ impl Earliest {
         }
     }
 
-    /// The first time and whose it is.
+    /// Returns the earliest time and its core.
     pub fn first(&self) -> (Cycle, CoreId) {
         let first = self.nodes[1];
         let at = match first >> NUMBER_BITS {

@@ -1,9 +1,9 @@
-//! What each operation does, and what it costs.
+//! The effect and the cost of each operation.
 
 use super::*;
 
 impl State {
-    /// Carries out an operation of a thread that is furthest behind.
+    /// Performs an operation of a thread that is furthest behind.
     pub(super) fn execute(&mut self, core: CoreId, operation: Operation) -> Outcome {
         match operation {
             Operation::Load(space, offset) => {
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// Loads a word; in a range the core waits at its end, not for each load.
+    /// Loads a word. In a range the core waits at the range's end, not for each load.
     fn load(&mut self, number: CoreId, line: LineNumber, word: u8, in_range: bool) -> u64 {
         let core = &mut self.cores[number];
         core.statistics.loads += 1;
@@ -114,8 +114,7 @@ impl State {
         }
     }
 
-    /// Loads or stores consecutive words of the thread's own memory, which are in the first level: used again and again, it stays
-    /// there.
+    /// Loads or stores consecutive words of the thread's own memory. They hit the first level, since they are used often enough to stay there.
     pub(super) fn own_memory(&mut self, number: CoreId, is_store: bool, words: u64) {
         let core = &mut self.cores[number];
         core.charge_access();
@@ -131,7 +130,7 @@ impl State {
         self.caches.first(number).statistics.hits += words;
     }
 
-    /// A store, a non-temporal store or a write-back: into the queue, or at once where there is none.
+    /// Performs a store, a non-temporal store or a write-back: through the queue, or immediately if there is none.
     fn store(&mut self, number: CoreId, kind: QueuedKind, line: LineNumber, word: u8, value: u64) -> Outcome {
         let core = &mut self.cores[number];
         if !core.again {
@@ -141,7 +140,7 @@ impl State {
                 core.charge_access();
             }
             core.again = true;
-            // A narrow store is atomic with its whole word here: less can be torn than on such a machine.
+            // Here a narrow store is atomic with its whole word, so that less can be torn than on a real machine.
             core.parts_left = match kind {
                 QueuedKind::Store if line < self.volatile_line => core.parts,
                 _ => 1,
@@ -192,7 +191,7 @@ impl State {
         self.end_part(number)
     }
 
-    /// One part of a word is stored: the next one's turn comes when everything else has caught up.
+    /// Ends the store of one part of a word. The next part follows when everything else has caught up.
     fn end_part(&mut self, number: CoreId) -> Outcome {
         let core = &mut self.cores[number];
         core.parts_left -= 1;
@@ -209,7 +208,7 @@ impl State {
         }
     }
 
-    /// The next entry of a store queue reaches the first level.
+    /// Lets the next entry of a store queue reach the first level.
     pub(super) fn issue_store(&mut self, core: CoreId, at: Cycle) {
         let Some(stores) = &self.cores[core].stores else { return };
         let entry = stores.next();
@@ -227,7 +226,7 @@ impl State {
         self.issues_at.set(core, next);
     }
 
-    /// A store takes effect at `now`; when it is complete.
+    /// Makes a store take effect at `now`. Returns when it is complete.
     fn put(
         &mut self,
         core: CoreId,
@@ -303,7 +302,7 @@ impl State {
         }
     }
 
-    /// A write-back that was sent off is complete, at `now` or later, when its line is in the persistence domain.
+    /// Completes a sent write-back, at `now` or later, when its line is in the persistence domain.
     fn written_back(&mut self, core: CoreId, line: LineNumber, now: Cycle) -> Reply {
         match self.caches.memory.durable_at(line, now) {
             None => Reply::Go(now),
@@ -314,7 +313,7 @@ impl State {
         }
     }
 
-    /// Sends non-temporal stores off: those of one line, or all.
+    /// Sends non-temporal stores: those of one line, or all.
     pub(super) fn flush_combining(&mut self, core: CoreId, line: Option<LineNumber>) {
         let mut at = 0;
         while at < self.cores[core].combining.len() {
@@ -330,7 +329,7 @@ impl State {
         }
     }
 
-    /// Waits until all loads and stores are complete; the cycles go to `stall`.
+    /// Waits until all loads and stores are complete. The cycles count as `stall`.
     pub(super) fn drain(&mut self, number: CoreId) -> Result<(), u64> {
         let core = &mut self.cores[number];
         if core.overlap == LoadOverlap::All {
@@ -423,18 +422,18 @@ impl State {
         let next = self.caches.memory.advance(now);
         let wait = self.caches.memory.waits[number];
         let core = &mut self.cores[number];
-        // A write that has not begun can begin no earlier than something happens.
+        // A write that has not begun can begin no earlier than the next event.
         let until = if wait.unresolved > 0 { next.max(now) + 1 } else { wait.until };
         if until <= now {
             return true;
         }
         core.statistics.stalls.fence_persist += until - now;
         core.clock = until;
-        // What is left is known: nothing else can come between.
+        // The remaining time is known, and nothing can change it.
         wait.unresolved == 0
     }
 
-    /// wbinvd: line by line through all caches, as fast as the memory accepts.
+    /// Performs wbinvd: line by line through all caches, as fast as the memory accepts.
     fn write_back_all(&mut self, number: CoreId) -> Outcome {
         if !self.cores[number].again {
             self.cores[number].charge_access();
@@ -454,7 +453,7 @@ impl State {
             }
             let Some((place, line)) = self.caches.next_line(self.cores[number].cursor) else {
                 self.caches.memory.wait_for_all(number, now);
-                // However many lines there are, it is one flush.
+                // It counts as one flush, however many lines there are.
                 self.cores[number].delay_flushes(1);
                 return Done(1);
             };
@@ -487,7 +486,7 @@ impl State {
             Event::Abort => Some(Boundary::Abort),
             _ => None,
         };
-        // A commit that takes long may be durable before it is over, so it is announced as it begins.
+        // A long commit may be durable before it is over, so it is announced when it begins.
         let commits = matches!(boundary, Some(Boundary::Commit(_)));
         if commits && !self.cores[number].again {
             self.cores[number].again = true;
@@ -521,7 +520,7 @@ impl State {
         }
     }
 
-    /// Tells the hardware scheme, if there is one; the time to ask again at, if the core must wait.
+    /// Informs the hardware scheme, if there is one. Returns an error with the time to try again if the core must wait.
     fn boundary(&mut self, number: CoreId, boundary: Boundary) -> Result<(), Cycle> {
         let Some(scheme) = &mut self.scheme else { return Ok(()) };
         let now = self.cores[number].clock;

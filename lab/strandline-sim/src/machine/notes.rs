@@ -1,4 +1,4 @@
-//! What threads did, and whose store each load saw: for a judge of power failures.
+//! Notes of what threads did, and which store each load saw, for a judge of power failures.
 
 use std::collections::VecDeque;
 
@@ -24,7 +24,7 @@ pub enum Noted {
     Load {
         /// The word's number in the pool.
         word: u32,
-        /// One above the place, among the notes, of the store that it saw; 0: what was there before.
+        /// One more than the index, among the notes, of the store that it saw; 0 for the initial contents.
         saw: u32,
     },
     /// A store to a word.
@@ -42,9 +42,9 @@ pub enum Noted {
 #[derive(Debug)]
 pub(super) struct Notes {
     pub list: Vec<Note>,
-    /// For each word of the pool, the store that other cores see, as in [`Noted::Load`].
+    /// For each word of the pool the store that other cores see, encoded as in [`Noted::Load`].
     visible: Vec<u32>,
-    /// For each core, its stores that others do not see yet.
+    /// For each core its stores that others do not see yet.
     queued: Vec<VecDeque<u32>>,
 }
 
@@ -61,7 +61,7 @@ impl Notes {
         self.add(thread, at, Noted::Event(event));
     }
 
-    /// `core` stores; others do not see it yet.
+    /// Notes a store of `core`, which others do not see yet.
     pub fn store(&mut self, core: CoreId, at: Cycle, line: LineNumber, word: u8, value: u64) {
         let word = line.first_word() as u32 + u32::from(word);
         if (word as usize) < self.visible.len() {
@@ -70,7 +70,7 @@ impl Notes {
         }
     }
 
-    /// The oldest of `core`'s stores that others do not see, one to `line`, is seen now.
+    /// Notes that the oldest of `core`'s unseen stores, which is to `line`, is visible now.
     pub fn seen(&mut self, core: CoreId, line: LineNumber) {
         if line.first_word() < self.visible.len()
             && let Some(store) = self.queued[core].pop_front()

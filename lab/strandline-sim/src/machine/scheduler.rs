@@ -1,8 +1,8 @@
-//! More threads than cores: ready threads take turns, in the order in which they became ready, for a time slice each, and a thread that
-//! waits for a word, for a time or for the region of interest has no core meanwhile.
+//! Shares cores among more threads. Ready threads take turns, in the order in which they became ready, for a time slice each. A thread that waits for
+//! a word, for a time or for the region of interest has no core meanwhile.
 //!
-//! Before a core changes hands its store queue is empty and what it has written back is in the persistence domain, since the
-//! thread may go on elsewhere. Then the machine's cores are numbered as ever, and operations of threads are those of their cores.
+//! Before a core switches threads, its store queue is empty and its write-backs are in the persistence domain, since the thread may continue on
+//! another core. So the rest of the machine only deals with cores, and operations of threads count as those of their cores.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use crate::description::TimeSlices;
 enum Place {
     /// On a core, since a cycle.
     On { core: CoreId, since: Cycle },
-    /// Without one that it could use, since a cycle.
+    /// Ready but without a core, since a cycle.
     Ready { since: Cycle },
-    /// It waits.
+    /// Waiting.
     Blocked { why: Why, until: Cycle },
     /// Its code has returned.
     Ended,
 }
 
-/// What a thread without a core waits for, beside a time.
+/// What a thread without a core waits for, besides a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// That somebody wakes those that wait on the volatile word at this offset.
+    /// A wake-up of those that wait on the volatile word at this offset.
     Word(u64),
     /// The region of interest.
     Region,
@@ -36,22 +36,22 @@ pub(super) enum Why {
 /// A thread.
 struct Scheduled {
     place: Place,
-    /// Cycles for which it has had a core, until the last time that it lost one.
+    /// How many cycles it has had a core, until it last lost one.
     ran: u64,
-    /// It has waited: whether its time was over.
+    /// Set after a wait: whether the time was over.
     waited: Option<bool>,
     /// The cycle in which it lost its last core.
     left_at: Cycle,
-    /// Its next pause is a wait without its core, for so many cycles at most.
+    /// Makes its next pause a wait without its core, for at most so many cycles.
     gives_up: Option<(Why, u64)>,
 }
 
-/// Who has which core.
+/// The assignment of cores to threads.
 pub(super) struct Scheduler {
     slice: u64,
     switch: u64,
     threads: Vec<Scheduled>,
-    /// The thread that each core has.
+    /// The thread on each core.
     on: Vec<Option<usize>>,
     slice_ends: Vec<Cycle>,
     ready: VecDeque<usize>,
@@ -60,7 +60,7 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    /// `threads` threads on `cores` cores; the first ones begin, at `at`.
+    /// Creates a scheduler for `threads` threads on `cores` cores; the first ones begin at `at`.
     pub fn new(slices: TimeSlices, machine: &Description, threads: usize, at: Cycle) -> Self {
         let cores = machine.cores.count;
         let slice = machine.cycles(slices.slice_ns).max(1);
@@ -88,12 +88,12 @@ impl Scheduler {
         }
     }
 
-    /// The thread that a core has.
+    /// Returns the thread on a core.
     pub fn thread(&self, core: CoreId) -> Option<usize> {
         self.on[core]
     }
 
-    /// When the first of those that wait for a time has waited long enough, and who that is.
+    /// Returns the earliest end of a wait for a time, and the thread.
     pub fn next_timer(&self) -> Option<(Cycle, usize)> {
         let timers =
             self.threads.iter().enumerate().filter_map(|(thread, scheduled)| match scheduled.place {
@@ -115,7 +115,7 @@ impl Machine {
         }
     }
 
-    /// Lets `thread`, whose view `memory` is, do nothing for so many cycles; its core is free for others.
+    /// Makes `thread`, whose view is `memory`, idle for so many cycles; other threads may use its core.
     pub fn sleep(&self, thread: usize, cycles: u64, memory: &Hosted) {
         if self.state.borrow().scheduler.is_some() {
             self.give_up_core(thread, Why::Time, cycles, memory);
@@ -126,21 +126,21 @@ impl Machine {
 
     fn give_up_core(&self, thread: usize, why: Why, cycles: u64, memory: &Hosted) {
         self.state.borrow_mut().give_up(thread, why, cycles);
-        // Where it waits.
+        // The thread waits here.
         memory.pause();
     }
 
-    /// Whether threads beyond the cores can share them: hardware schemes know cores, not threads.
+    /// Returns whether more threads than cores can share them. Hardware schemes track cores, not threads, so it is impossible with one.
     pub fn shares_cores(&self) -> bool {
         self.state.borrow().shares_cores()
     }
 
-    /// Cycles for which a thread has had a core.
+    /// Returns how many cycles a thread has had a core.
     pub fn processor_time(&self, thread: usize) -> u64 {
         self.state.borrow().processor_time(thread)
     }
 
-    /// When what counts began for a thread that finds out now that it has: where threads share cores, that may be long ago.
+    /// Returns when the counted part began, for a thread that notices only now. If threads share cores, that may be long ago.
     pub fn region_began(&self, thread: usize) -> Cycle {
         let state = self.state.borrow();
         if state.scheduler.is_some() { state.began } else { state.clock_of(thread) }
@@ -152,12 +152,12 @@ impl State {
         self.description.time_slices.is_some() && self.scheme.is_none()
     }
 
-    /// The core on which a thread may perform an operation; none if it has just lost it.
+    /// Returns the core on which a thread may perform an operation; `None` if it has just lost it.
     pub(super) fn on_core(&mut self, thread: usize) -> Option<CoreId> {
         let Some(scheduler) = &self.scheduler else { return Some(CoreId::new(thread)) };
         let core = scheduler.core(thread)?;
         let is_over = self.cores[core].clock >= scheduler.slice_ends[core] && !scheduler.ready.is_empty();
-        // An operation that has begun ends first.
+        // An operation that has begun is completed first.
         if !is_over || self.cores[core].again {
             return Some(core);
         }
@@ -171,7 +171,7 @@ impl State {
         None
     }
 
-    /// A thread's time.
+    /// Returns a thread's time.
     pub(super) fn clock_of(&self, thread: usize) -> Cycle {
         match &self.scheduler {
             None => self.cores[thread].clock,
@@ -182,7 +182,7 @@ impl State {
         }
     }
 
-    /// Cycles for which a thread has had a core.
+    /// Returns how many cycles a thread has had a core.
     pub(super) fn processor_time(&self, thread: usize) -> u64 {
         let Some(scheduler) = &self.scheduler else { return self.cores[thread].clock.since(Cycle::ZERO) };
         let Scheduled { place, ran, .. } = scheduler.threads[thread];
@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// Whether nothing of what its core has done is under way any more; if not, the core has waited for some of it.
+    /// Returns whether none of the core's operations is in progress any more. If some are, the core waits for a part of them.
     fn settles(&mut self, core: CoreId) -> bool {
         if let Err(stall) = self.drain(core) {
             self.cores[core].statistics.stalls.fence_drain += stall;
@@ -205,7 +205,7 @@ impl State {
         settled
     }
 
-    /// The thread of `core` leaves it; when.
+    /// Makes the thread of `core` leave it. Returns when.
     fn leave(&mut self, core: CoreId, to: impl FnOnce(Cycle) -> Place) -> Cycle {
         let at = self.cores[core].clock;
         self.clocks.set(core, Cycle::NEVER);
@@ -221,7 +221,7 @@ impl State {
         at
     }
 
-    /// A free core takes up the next thread, if one is ready.
+    /// Assigns the next ready thread, if any, to a free core.
     fn take_up(&mut self, core: CoreId, at: Cycle) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let Some(thread) = scheduler.ready.pop_front() else { return };
@@ -240,7 +240,7 @@ impl State {
         self.horizon = self.horizon.min(clock.saturating_add(1));
     }
 
-    /// A thread that waits need wait no longer; whether because its time is over.
+    /// Ends a thread's wait; `is_over` is whether its time is over.
     pub(super) fn make_ready(&mut self, thread: usize, at: Cycle, is_over: bool) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let woken = &mut scheduler.threads[thread];
@@ -251,7 +251,7 @@ impl State {
         }
     }
 
-    /// Those that wait for this need wait no longer.
+    /// Ends the waits of threads whose reason satisfies `whom`.
     pub(super) fn wake_waiting(&mut self, at: Cycle, whom: impl Fn(Why) -> bool) {
         let Some(scheduler) = &self.scheduler else { return };
         let waits =
@@ -263,8 +263,8 @@ impl State {
         }
     }
 
-    /// A thread gives its core up and waits, for so many cycles at most, unless it waits for a word that has another value by now. It
-    /// is asked for again when it has waited, or earlier; then whether its time was over.
+    /// Makes a thread give up its core and wait, for at most so many cycles, unless it waits for a word whose value has changed. The call is repeated
+    /// after the wait, or earlier; it then returns whether the time was over.
     pub(super) fn block(&mut self, thread: usize, why: Why, value: u64, cycles: u64) -> Option<bool> {
         if let Some(scheduler) = &mut self.scheduler
             && let Some(is_over) = scheduler.threads[thread].waited.take()
@@ -287,19 +287,19 @@ impl State {
         None
     }
 
-    /// Makes the next pause of `thread` one without its core.
+    /// Makes the next pause of `thread` a wait without its core.
     pub(super) fn give_up(&mut self, thread: usize, why: Why, cycles: u64) {
         if let Some(scheduler) = &mut self.scheduler {
             scheduler.threads[thread].gives_up = Some((why, cycles));
         }
     }
 
-    /// Whether the pause of `thread` is such a one.
+    /// Returns whether the pause of `thread` is such a wait.
     pub(super) fn gives_up(&self, thread: usize) -> bool {
         self.scheduler.as_ref().is_some_and(|scheduler| scheduler.threads[thread].gives_up.is_some())
     }
 
-    /// That pause; `None`: it is not over.
+    /// Performs that wait; returns `None` while it is not over.
     pub(super) fn wait_without_core(&mut self, thread: usize) -> Option<bool> {
         let (why, cycles) = self.scheduler.as_ref()?.threads[thread].gives_up?;
         let waited = self.block(thread, why, 0, cycles)?;
@@ -307,7 +307,7 @@ impl State {
         Some(waited)
     }
 
-    /// Wakes those that wait on a volatile word, which this thread's core has stored to; whether it could.
+    /// Wakes threads that wait on a volatile word to which this thread's core has stored. Returns whether it could.
     pub(super) fn wake_word(&mut self, thread: usize, offset: u64) -> bool {
         let Some(core) = self.on_core(thread) else { return false };
         if !self.may_run(core) || self.drain(core).is_err() {
@@ -318,7 +318,7 @@ impl State {
         true
     }
 
-    /// [`State::choose`] where threads share cores.
+    /// Performs [`State::choose`] if threads share cores.
     pub(super) fn choose_scheduled(&mut self, running: &[usize]) -> usize {
         if let Some(scheduler) = &self.scheduler
             && let Some(thread) = scheduler.current
@@ -331,7 +331,7 @@ impl State {
         while self.clocks.first().0 == Cycle::NEVER {
             let (agent, at) = self.next_agent();
             if at == Cycle::NEVER {
-                // A helper beside workers that have ended: nobody wakes it any more.
+                // Only a helper is left, whose workers have ended and which nothing will wake.
                 let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
                 self.wake_waiting(now, |_| true);
             } else {

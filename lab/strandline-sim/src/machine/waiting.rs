@@ -1,4 +1,4 @@
-//! Threads that spin: they are left alone until something changes what they look at, and their turns are made up for.
+//! Threads that spin: they are suspended until something changes the data that they poll, and the skipped iterations are accounted for.
 
 use super::*;
 
@@ -7,22 +7,22 @@ use super::*;
 pub(super) enum Waiting {
     /// Its turn.
     No,
-    /// The line of a latch to leave its first level; it spins meanwhile.
+    /// The loss of a latch's line from its first level; it spins meanwhile.
     Latch,
     /// The region of interest; it pauses meanwhile.
     Region,
-    /// Nothing any more, but it has not gone on yet.
+    /// Nothing any more, but it has not continued yet.
     Over,
 }
 
 impl State {
-    /// All threads wait: goes on with store queues and engines until one of them has reason to look again.
+    /// Advances store queues and engines while all threads wait, until one of the threads has a reason to poll again.
     pub(super) fn act_until_one_wakes(&mut self) {
         while self.clocks.first().0 == Cycle::NEVER {
             let (agent, at) = self.next_agent();
             let now = self.cores.iter().map(|core| core.clock).max().unwrap_or_default();
             if at == Cycle::NEVER && now <= self.limit && self.waiting.contains(&Waiting::Latch) {
-                // A helper beside workers that have ended: what it spins for no store will say.
+                // Only a helper is left, whose workers have ended: no store will end its wait.
                 for core in CoreId::first(self.waiting.len()) {
                     if self.waiting[core] == Waiting::Latch {
                         self.wake(core, now);
@@ -37,8 +37,8 @@ impl State {
         }
     }
 
-    /// Whether a thread that waits while a volatile word holds `value` can be left alone until its first level loses the
-    /// line; then it watches for that. Not where somebody is told of each load.
+    /// Returns whether a thread that waits while a volatile word holds `value` can be suspended until its first level loses the line; if so, starts
+    /// watching the line. It cannot be if a tape records each load.
     pub(super) fn can_watch(&mut self, core: CoreId, offset: u64, value: u64) -> bool {
         let (line, word) = self.place(Space::Volatile, offset);
         let its = &self.cores[core];
@@ -58,7 +58,7 @@ impl State {
         waits && there
     }
 
-    /// Gives a waiting thread the turns that it has spun up to `until`.
+    /// Accounts for the iterations that a waiting thread has spun up to `until`.
     pub(super) fn spin(&mut self, core: CoreId, until: Cycle) {
         let latency = self.description.caches[0].latency;
         let load = (self.waiting[core] == Waiting::Latch).then_some(latency);
@@ -68,11 +68,11 @@ impl State {
         }
     }
 
-    /// A waiting thread looks again in its first turn at `at` or later.
+    /// Makes a waiting thread poll again in its first iteration at `at` or later.
     pub(super) fn wake(&mut self, core: CoreId, at: Cycle) {
         self.spin(core, at);
         if self.waiting[core] == Waiting::Region {
-            // It looks after its pause.
+            // It polls after its pause.
             let next = self.cores[core].clock + 1;
             self.spin(core, next);
         }
@@ -83,7 +83,7 @@ impl State {
         self.horizon = self.horizon.min(clock.saturating_add(1));
     }
 
-    /// Wakes the threads whose lines have been taken away.
+    /// Wakes the threads whose lines were lost.
     pub(super) fn wake_losers(&mut self) {
         for core in CoreId::in_set(self.caches.take_lost()) {
             self.wake(core, self.seen_from);

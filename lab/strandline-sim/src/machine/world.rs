@@ -1,13 +1,13 @@
-//! The machine as the world of its threads: each operation takes its time, or is postponed until the thread's turn has come.
+//! The machine as the world of its threads: each operation takes its time, or is postponed until it is the thread's turn.
 
 use super::*;
 
-/// What a software log does not do whose home copies stay in the caches.
+/// The steps that a software log omits if its home copies stay in the caches.
 const HOME_STEPS: [Step; 4] =
     [Step::HomeWriteBack, Step::HomeFence, Step::TruncationWriteBack, Step::TruncationFence];
 
 impl Machine {
-    /// The core of a thread that is to perform something; none, and the operation is postponed, if it has none any more.
+    /// Returns the core of a thread that wants to perform an operation; `None` postpones the operation because the thread has lost its core.
     fn core_of(&self, state: &mut State, thread: usize) -> Option<CoreId> {
         let core = state.on_core(thread);
         if core.is_none() {
@@ -36,7 +36,7 @@ impl World for Machine {
             if operation != Operation::Pause || state.waiting[core] != Waiting::Region {
                 return value;
             }
-            // Suspended until the region begins.
+            // The thread is suspended until the region begins.
         } else {
             state.clocks.set(core, state.cores[core].clock);
             state.prefetch(core, operation);
@@ -45,8 +45,8 @@ impl World for Machine {
         0
     }
 
-    /// A spin loop of loads and pauses. While the word's line stays in the first level its turns change nothing but the
-    /// core's own time, so they are made up for when the line is lost.
+    /// Spins with loads and pauses. While the word's line stays in the first level, an iteration affects only the core's own time, so the iterations
+    /// are accounted for when the line is lost.
     fn wait(&self, thread: usize, offset: u64, value: u64) {
         let state = &mut *self.state.borrow_mut();
         if state.is_functional() {
@@ -70,7 +70,7 @@ impl World for Machine {
         }
     }
 
-    /// Where threads share cores, a futex's wait; elsewhere it costs nothing to spin.
+    /// Waits like a futex if threads share cores; elsewhere spinning costs nothing.
     fn wait_briefly(&self, thread: usize, offset: u64, value: u64, nanoseconds: u64) -> bool {
         {
             let state = &mut *self.state.borrow_mut();
@@ -85,7 +85,7 @@ impl World for Machine {
         false
     }
 
-    /// Nobody sleeps where each thread has a core.
+    /// Does nothing if each thread has a core, because no thread sleeps then.
     fn wake(&self, thread: usize, offset: u64) {
         let state = &mut *self.state.borrow_mut();
         if state.scheduler.is_some() && !state.is_functional() {
@@ -100,7 +100,7 @@ impl World for Machine {
         value
     }
 
-    /// Costs nothing and moves nothing: only the software of the simulation wants it.
+    /// Costs nothing and moves nothing: only the simulated software needs it.
     fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
         let state = &mut *self.state.borrow_mut();
         if state.is_functional() {
@@ -117,7 +117,7 @@ impl World for Machine {
         0
     }
 
-    /// A counter of the hardware, which goes on from what the word holds.
+    /// Numbers a transaction with a hardware counter that continues from the word's value.
     fn number_transaction(&self, thread: usize, offset: u64) -> u64 {
         let state = &mut *self.state.borrow_mut();
         if state.is_functional() {
@@ -185,7 +185,7 @@ impl World for Machine {
                 continue;
             }
             let Some(core) = self.core_of(state, thread) else { return i };
-            // The range goes on the tape as a whole.
+            // The tape gets the range as a whole.
             let tape = state.tape.take();
             (state.in_range, state.copies) = (i > 0, true);
             let stored = state.perform(thread, core, store);

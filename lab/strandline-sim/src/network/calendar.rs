@@ -1,37 +1,35 @@
-//! Calendars: who uses a link, a bus or a port when, for requests that arrive slightly out of order.
+//! Calendars: reservations of links, buses and ports, for requests that arrive slightly out of order.
 
 use crate::numbers::Cycle;
 
-/// Cycles in a bucket.
+/// How many cycles a bucket has.
 const WIDTH: u64 = 16;
-/// Buckets that are remembered.
+/// How many buckets are kept.
 const BUCKETS: usize = 1024;
 
-/// Reservations of some resources in simulated time.
+/// Reservations of several resources in simulated time.
 ///
-/// The machine computes a whole access at once, so that reservations reach far ahead and others come back for
-/// the time in between. A single "free from" time would make these wait for what happens later. The calendar
-/// keeps how many cycles of each bucket of 16 are taken, within the last 16,384 cycles; within a bucket a
-/// reservation out of order is delayed by at most its width.
+/// The machine computes a whole access at once, so that reservations reach far ahead, and later ones are for the time in between. A single "free
+/// from" time would make these wait for later events. The calendar keeps how many cycles of each bucket of 16 are reserved, within the last 16,384
+/// cycles. Within a bucket, a reservation out of order is delayed by at most the bucket's width.
 ///
-/// The buckets of all resources for the same time lie together, a byte each: what is used at a time is small, and so
-/// stays in the host's caches.
+/// The buckets of all resources for the same time are adjacent, one byte each: the memory used at a time is small, and so stays in the host's caches.
 #[derive(Clone)]
 pub struct Calendars {
     resources: usize,
-    /// The number of each bucket: its first cycle by its width.
+    /// The number of each bucket: its first cycle divided by its width.
     numbers: Box<[u64; BUCKETS]>,
-    /// How many cycles of each bucket each resource has taken.
+    /// How many cycles of each bucket each resource has reserved.
     used: Box<[u8]>,
 }
 
 impl Calendars {
-    /// So many resources, all free.
+    /// Creates so many resources, all free.
     pub fn new(resources: usize) -> Self {
         Self { resources, numbers: Box::new([0; BUCKETS]), used: vec![0; resources * BUCKETS].into() }
     }
 
-    /// How many cycles of a resource's bucket `number` are taken; `None` if the ring has gone past it.
+    /// Returns how many cycles of a resource's bucket `number` are reserved; `None` if the ring has advanced past it.
     fn used(&mut self, resource: usize, number: u64) -> Option<&mut u8> {
         let slot = number as usize % BUCKETS;
         if self.numbers[slot] != number {
@@ -44,10 +42,10 @@ impl Calendars {
         Some(&mut self.used[slot * self.resources + resource])
     }
 
-    /// Takes a resource for `length` cycles from `at` on, or as soon as it is free after that; when.
+    /// Reserves a resource for `length` cycles from `at` on, or as soon as it is free after that. Returns when.
     pub fn reserve(&mut self, resource: usize, at: Cycle, length: u64) -> Cycle {
         let number = at.number() / WIDTH;
-        // Mostly there is room in the bucket itself, and it is free: then the host need not have seen that to go on with `at`.
+        // Usually the bucket has room and is unused. The host can then continue speculatively with `at`.
         if let Some(used) = self.used(resource, number) {
             let (taken, wanted) = (u64::from(*used), at.number() % WIDTH);
             if taken <= wanted && length != 0 && wanted + length <= WIDTH {
@@ -62,7 +60,7 @@ impl Calendars {
         self.reserve_beyond(resource, at, length)
     }
 
-    /// Takes a resource where more than one bucket is in question.
+    /// Reserves a resource if more than one bucket is involved.
     fn reserve_beyond(&mut self, resource: usize, at: Cycle, length: u64) -> Cycle {
         if length == 0 {
             return at;

@@ -1,4 +1,4 @@
-//! The on-chip network: what connects cores, banks of the shared levels, and memory controllers.
+//! The on-chip network, which connects cores, banks of the shared levels, and memory controllers.
 
 mod calendar;
 
@@ -8,33 +8,33 @@ use crate::description::{Description, LINE_BYTES, Network as Described, Placemen
 use crate::numbers::{CoreId, Cycle};
 use crate::statistics::NetworkStatistics;
 
-/// Who sends or receives.
+/// A sender or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A core with its private caches.
     Core(CoreId),
-    /// A bank of the first shared level, or the directory's slice where there is none.
+    /// A bank of the first shared level, or the directory's slice if there is no shared level.
     Bank(usize),
     /// A memory controller, by its number.
     Controller(usize),
 }
 
-/// What a message carries.
+/// The contents of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A request, an acknowledgement.
     Control,
-    /// A line's 64 bytes, behind the header.
+    /// A line's 64 bytes, after the header.
     Data,
 }
 
 /// Bytes of a message's header.
 const HEADER_BYTES: u64 = 8;
 
-/// The way between cores, cache banks and controllers.
+/// The connection of cores, cache banks and controllers.
 pub struct Network {
     kind: Kind,
-    /// What it has carried.
+    /// Its counts.
     pub statistics: NetworkStatistics,
 }
 
@@ -57,7 +57,7 @@ struct Mesh {
 }
 
 impl Network {
-    /// The network of a machine.
+    /// Creates the network of a machine.
     pub fn new(machine: &Description) -> Self {
         let kind = match machine.network {
             Described::Fixed { latency } => Kind::Fixed(latency),
@@ -90,7 +90,7 @@ impl Network {
         Self { kind, statistics: NetworkStatistics::default() }
     }
 
-    /// Sends a message at `at`; when it has arrived.
+    /// Sends a message at `at`. Returns when it arrives.
     pub fn send(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> Cycle {
         self.statistics.messages += 1;
         match &mut self.kind {
@@ -106,7 +106,7 @@ impl Network {
 }
 
 impl Mesh {
-    /// The tile of a node.
+    /// Returns the tile of a node.
     fn tile(&self, node: Node) -> usize {
         let number = match node {
             Node::Core(core) => core.index(),
@@ -116,7 +116,7 @@ impl Mesh {
         if number < self.tiles { number } else { number % self.tiles }
     }
 
-    /// First along the row, then along the column. The head moves hop by hop; the tail follows.
+    /// Routes first along the row, then along the column. The head moves hop by hop, and the tail follows.
     fn send(&mut self, from: Node, to: Node, message: Message, at: Cycle) -> (Cycle, u64, u64) {
         let flits = match message {
             Message::Control => self.control_flits,

@@ -1,11 +1,11 @@
-//! Memory devices: banks with row buffers behind a bus. The same model with other figures is DRAM.
+//! Memory devices: banks with row buffers behind a bus. The same model with other figures represents DRAM.
 
 use crate::description::{Description, Device, LINE_BYTES};
 use crate::network::Calendars;
 use crate::numbers::Cycle;
 use crate::statistics::BankStatistics;
 
-/// No row is open.
+/// Marks a bank without an open row.
 const NO_ROW: u64 = u64::MAX;
 
 /// The banks of one channel.
@@ -16,11 +16,11 @@ pub struct Banks {
     read: u64,
     write: u64,
     row_hit: u64,
-    /// Closing one row and opening another before a write.
+    /// The time to close a row and open another one before a write.
     activation: u64,
-    /// From a write's command until the bus carries its line.
+    /// The time from a write's command until the bus carries its line.
     write_latency: u64,
-    /// From the end of a line's transfer or programming until the controller answers.
+    /// The time from the end of a line's transfer or programming until the controller answers.
     interface: u64,
     burst: u64,
     /// Lines in a row; 0 without row buffers.
@@ -33,7 +33,7 @@ pub struct Banks {
 struct Bank {
     /// When it can take a command for its open row.
     free: Cycle,
-    /// When its row can be closed: the line that was read last has left it.
+    /// When its row can be closed: when the last line that was read has left it.
     closes: Cycle,
     /// When the command of its last access was sent to the open row.
     sent: Cycle,
@@ -42,7 +42,7 @@ struct Bank {
 }
 
 impl Banks {
-    /// The banks that `device` describes, in cycles of `machine`.
+    /// Creates the banks that `device` describes, in cycles of `machine`.
     pub fn new(device: &Device, machine: &Description) -> Self {
         let burst_ns = match device.gigabytes_per_s {
             0.0 => 0.0,
@@ -73,12 +73,12 @@ impl Banks {
         }
     }
 
-    /// The number of banks.
+    /// Returns the number of banks.
     pub fn count(&self) -> usize {
         self.banks.len()
     }
 
-    /// The bank of the channel's line number `line`.
+    /// Returns the bank of the channel's line number `line`.
     pub fn bank_of(&self, line: u64) -> usize {
         (line / self.bank_lines) as usize % self.banks.len()
     }
@@ -87,17 +87,17 @@ impl Banks {
         line / self.row_lines.max(1)
     }
 
-    /// When `bank` was sent the command of its last access.
+    /// Returns when `bank` was sent the command of its last access.
     pub fn command_sent(&self, bank: usize) -> Cycle {
         self.banks[bank].sent
     }
 
-    /// Whether the row of `line` is open in bank `number`.
+    /// Returns whether the row of `line` is open in bank `number`.
     pub fn is_open(&self, number: usize, line: u64) -> bool {
         self.row_lines != 0 && self.banks[number].row == self.row_of(line)
     }
 
-    /// When the bank of `line` can begin to write it. In its open row the command overlaps the end of the access before.
+    /// Returns when the bank of `line` can begin to write it. In the open row the command overlaps the end of the previous access.
     pub fn write_ready(&self, line: u64) -> Cycle {
         let number = self.bank_of(line);
         let bank = &self.banks[number];
@@ -107,7 +107,7 @@ impl Banks {
         }
     }
 
-    /// Reads a line from `at` on, or when its bank is free; when the controller has it.
+    /// Reads a line from `at` on, or when its bank is free. Returns when the controller has it.
     pub fn read(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let hit = self.is_open(number, line);
@@ -127,7 +127,7 @@ impl Banks {
         arrived + self.interface
     }
 
-    /// Writes a line from `at` on, or when its bank is free; when the controller knows that it is on the medium.
+    /// Writes a line from `at` on, or when its bank is free. Returns when the controller knows that it is on the medium.
     pub fn write(&mut self, line: u64, at: Cycle) -> Cycle {
         let (number, row) = (self.bank_of(line), self.row_of(line));
         let begin = at.max(self.write_ready(line));
@@ -145,7 +145,7 @@ impl Banks {
         bank.free + self.interface
     }
 
-    /// What each bank has done.
+    /// Returns the counts of each bank.
     pub fn statistics(&self) -> Vec<BankStatistics> {
         self.banks.iter().map(|bank| bank.statistics).collect()
     }

@@ -1,13 +1,13 @@
-//! Hardware schemes: what a machine does for atomic durability beyond its caches and controllers.
+//! Hardware schemes: the parts of a machine, besides caches and controllers, that provide atomic durability.
 //!
 //! A scheme is one file that implements [`HardwareScheme`], and an [`Entry`] in a registry: [`SCHEMES`], or a program's own
-//! ([`Registry`](crate::Registry)). The machine calls it at each point where the papers' hardware acts; software under it issues plain stores between the boundaries of
-//! transactions. A callback that must wait answers [`Reply::Wait`]: the core does nothing else, and the same
-//! callback comes again when something may have changed.
+//! ([`Registry`](crate::Registry)). The machine calls it at each point where the papers' hardware acts. Software under it issues plain stores between
+//! the boundaries of transactions. A callback that must wait returns [`Reply::Wait`]: the core does nothing else, and the machine repeats the
+//! callback when something may have changed.
 //!
 //! # A scheme that does nothing
 //!
-//! It counts commits, and is complete:
+//! This complete example only counts commits:
 //!
 //! ```
 //! use strandline_sim::cache::Hierarchy;
@@ -31,7 +31,7 @@
 //!     }
 //!     fn boundary(&mut self, _: &mut Hierarchy, _: CoreId, boundary: Boundary, now: Cycle) -> Reply {
 //!         self.commits += u64::from(matches!(boundary, Boundary::Commit(_)));
-//!         Reply::Go(now) // Reply::Wait: the core asks again later
+//!         Reply::Go(now) // Reply::Wait: the machine calls again later
 //!     }
 //!     fn store(&mut self, _: &mut Hierarchy, _: CoreId, _: StoredWord, _: usize, now: Cycle) -> Reply {
 //!         Reply::Go(now)
@@ -90,27 +90,27 @@ use crate::controller::{Line, MemorySide};
 pub use crate::core::Ordering;
 use crate::numbers::{CoreId, Cycle, LineNumber};
 
-/// What a run ends with when a scheme's log cannot hold what a program does: why, and what helps.
-/// [`Prepared::run`](crate::run::Prepared::run) gives it as an error.
+/// Ends a run whose program does not fit a scheme's log: the text says why, and what helps. [`Prepared::run`](crate::run::Prepared::run) returns it
+/// as an error.
 #[derive(Debug)]
 pub struct Exhausted(pub String);
 
-/// Ends the run, without a panic's message: see [`Exhausted`].
+/// Ends the run without a panic's message: see [`Exhausted`].
 pub fn exhausted(why: String) -> ! {
     std::panic::resume_unwind(Box::new(Exhausted(why)))
 }
 
-/// Counts by name.
+/// Returns counts with their names.
 fn named<const N: usize>(counts: [(&str, u64); N]) -> Vec<(String, u64)> {
     counts.map(|(name, count)| (name.to_owned(), count)).into()
 }
 
-/// The answer of a callback on a core's way.
+/// The result of a callback on behalf of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The core goes on at this time.
+    /// The core continues at this time.
     Go(Cycle),
-    /// Not yet: ask again at this time, or when the core's outstanding persists have begun on the medium.
+    /// The core waits: call again at this time, or when the core's outstanding persists have begun on the medium.
     Wait(Cycle),
 }
 
@@ -130,37 +130,35 @@ pub struct StoredWord {
 pub enum Boundary {
     /// It begins: TxBegin, Atomic_Begin, the opening of a wrap.
     Begin,
-    /// It has made its last store: TxCommit, Atomic_End, the closing of a wrap. With the TxID.
+    /// It has made its last store: TxCommit, Atomic_End, the closing of a wrap. The number is the TxID.
     Commit(u64),
     /// It is given up.
     Abort,
-    /// Outside any transaction: all that the core has committed must be durable before it goes on. A persistence
-    /// fence, TxFlush.
+    /// Outside any transaction: everything that the core has committed must be durable before it continues. A persistence fence, TxFlush.
     Flush,
 }
 
-/// A hardware scheme in a running machine. The caches call what it does at their port to memory; the machine calls the rest, while no
-/// access is under way. All times are cycles; `core` is the hardware thread.
+/// A hardware scheme in a running machine. The caches call the methods of its port to memory; the machine calls the others, while no access is in
+/// progress. All times are cycles; `core` is the hardware thread.
 pub trait HardwareScheme: MemoryPort {
-    /// The name in `strandline-lab list`.
+    /// Returns the name in `strandline-lab list`.
     fn name(&self) -> &'static str;
 
-    /// Bytes of persistent memory behind the pool's that software cannot address: the hardware's log.
-    /// A multiple of interleaving and controllers ([`MemorySide::reserved_line`]).
+    /// Returns how many bytes of persistent memory behind the pool's the hardware needs for its log; software cannot address them. They must be a
+    /// multiple of interleaving and controllers ([`MemorySide::reserved_line`]).
     fn reserved_bytes(&self) -> u64 {
         0
     }
 
-    /// A transaction's boundary on `core` at `now`.
+    /// Called at a transaction's boundary on `core` at `now`.
     fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply;
 
-    /// Whether [`Boundary::Abort`] takes the transaction's stores back (TxAbort). Otherwise the software stores the old values
-    /// again before.
+    /// Returns whether [`Boundary::Abort`] undoes the transaction's stores (TxAbort). If not, the software restores the old values before it.
     fn takes_stores_back(&self) -> bool {
         false
     }
 
-    /// A store of `core` is about to change the first level at `now`: its line is there, writable, at `entry`.
+    /// Called before a store of `core` changes the first level at `now`: its line is there, writable, at `entry`.
     fn store(
         &mut self,
         caches: &mut Hierarchy,
@@ -170,53 +168,53 @@ pub trait HardwareScheme: MemoryPort {
         now: Cycle,
     ) -> Reply;
 
-    /// A persist barrier or a new strand of `core`, at its place among the core's stores.
+    /// Called for a persist barrier or a new strand of `core`, in its place among the core's stores.
     fn orders(&mut self, _core: CoreId, _ordering: Ordering, _now: Cycle) {}
 
-    /// `core` is about to load from a line or, if `stores`, to store to it, with all permission that this needs.
+    /// Called before `core` loads from a line or, if `stores`, stores to it, with all permissions that this needs.
     fn accessed(&mut self, _core: CoreId, _line: LineNumber, _stores: bool) {}
 
-    /// When its engine has something to do next; [`Cycle::NEVER`] for nothing, as of a scheme without an engine.
+    /// Returns when its engine has something to do next; [`Cycle::NEVER`] for nothing, or for a scheme without an engine.
     fn next_event(&self) -> Cycle {
         Cycle::NEVER
     }
 
-    /// Does what its engine has to do at `now`, the time that [`HardwareScheme::next_event`] named.
+    /// Does its engine's work at `now`, the time that [`HardwareScheme::next_event`] returned.
     fn act(&mut self, _caches: &mut Hierarchy, _now: Cycle) {}
 
-    /// Power fails at `now`: writes into `image`, the words of the pool and the reserved ones that survive so far,
-    /// what the scheme's own hardware saves: nothing, if all that it has is volatile. The run may go on after it.
+    /// Called when power fails at `now`: writes what the scheme's own hardware saves into `image`, the surviving words of the pool and the reserved
+    /// ones. It writes nothing if its state is volatile. The run may continue afterwards.
     fn power_fails(&mut self, _caches: &mut Hierarchy, _image: &mut [u64], _now: Cycle) {}
 
-    /// At `now`, up to which TxID transactions are acknowledged as durable, if it is the hardware that tells.
-    /// `None`: a transaction is acknowledged when its commit boundary has let the core go on.
+    /// Returns the TxID up to which transactions are acknowledged as durable at `now`, if the hardware acknowledges them. `None`: a transaction is
+    /// acknowledged when its commit boundary has let the core continue.
     fn acknowledged(&self, _now: Cycle) -> Option<u64> {
         None
     }
 
-    /// Whether the hardware still has work to do for what `core` has committed, which a measurement is to contain.
+    /// Returns whether the hardware still has work to do for commits of `core`, which a measurement should include.
     fn is_busy(&self, _core: CoreId) -> bool {
         false
     }
 
-    /// The scheme's own copy of a line, past all timing, if home is not the newest.
+    /// Returns the scheme's own copy of a line, without taking time, if home is not the newest.
     fn copy(&self, _line: LineNumber) -> Option<Line> {
         None
     }
 
-    /// What of its work the measured part of a run has not reached, a sentence each: its cost is not in the figures.
+    /// Returns a sentence for each kind of its work that the measured part of a run has not reached: its cost is missing from the figures.
     fn unreached(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What it counts, by name.
+    /// Returns its counts, by name.
     fn statistics(&self) -> Vec<(String, u64)>;
 
     /// Sets all counts to zero: the region of interest begins.
     fn reset_statistics(&mut self);
 }
 
-/// The port of a machine with a hardware scheme, or without one: then each line comes from home and goes there.
+/// The port of a machine with or without a hardware scheme. Without one each line comes from home and goes there.
 impl MemoryPort for Option<Box<dyn HardwareScheme>> {
     fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         self.as_mut()?.read(memory, line, now)
@@ -250,34 +248,33 @@ impl MemoryPort for Option<Box<dyn HardwareScheme>> {
     }
 }
 
-/// What a scheme's hardware is built into, and what its recovery knows.
+/// The machine and rules for which a scheme's hardware is built, or recovers.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// The machine that it is built into.
+    /// The machine.
     pub machine: &'a Description,
-    /// The [mutant](Mutant) that is to be built, by name; `None`: all rules hold.
+    /// The name of the [mutant](Mutant) to build; `None`: all rules hold.
     pub omitted: Option<&'static str>,
 }
 
 impl Setup<'_> {
-    /// Whether the rule of this mutant is left out.
+    /// Returns whether the rule of this mutant is left out.
     pub fn omits(&self, mutant: &str) -> bool {
         self.omitted == Some(mutant)
     }
 }
 
-/// Makes a scheme's hardware for a machine.
+/// Builds a scheme's hardware for a machine.
 ///
 /// # Errors
-/// Why the scheme cannot be on this machine.
+/// Returns the reason why the scheme is impossible on this machine.
 pub type Make = fn(&Setup<'_>) -> Result<Box<dyn HardwareScheme>, String>;
 
-/// Repairs the pool's words that a power failure has left, before any software runs, from the reserved ones. The pool's
-/// words become durable before the reserved ones; in between and among themselves power may fail at any place, and
-/// recovery begins anew.
+/// Repairs the pool's words that a power failure has left, from the reserved ones, before any software runs. The pool's words become durable before
+/// the reserved ones. Power may fail at any point, after any part of either, and recovery restarts.
 ///
 /// # Errors
-/// What is damaged.
+/// Returns what is damaged.
 pub type Recover = fn(&Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String>;
 
 /// A scheme with one rule left out, which crash tests must find broken.
@@ -287,32 +284,32 @@ pub struct Mutant {
     pub name: &'static str,
     /// The rule that is left out.
     pub rule: &'static str,
-    /// Why nothing is lost without it, where that is so.
+    /// The reason why nothing is lost without it, if that is so.
     pub redundant: Option<&'static str>,
 }
 
-/// The mutants that only a second life shows, which begins on what recovery has left: what makes sure that no life's leavings
-/// complete another's records.
+/// The mutants that only show in a second life, which begins on what recovery has left: their rules keep the remains of one life from completing
+/// records of another.
 pub const BETWEEN_LIVES: [&str; 4] = ["life-number", "life-start", "stale-entries", "grant-life"];
 
-/// A hardware scheme that can be chosen. Software under it is `hardware` (plain stores in place between the boundaries) or
-/// `hardware-flushed` (which writes them back before the commit).
+/// A hardware scheme that can be chosen. Software under it is `hardware` (plain stores in place between the boundaries) or `hardware-flushed` (which
+/// writes them back before the commit).
 pub struct Entry {
     /// The name on the command line.
     pub name: &'static str,
-    /// The paper it is from.
+    /// The paper that it comes from.
     pub source: &'static str,
-    /// What it is, in a line.
+    /// A description in one line.
     pub description: &'static str,
-    /// Makes one for a machine; `None` for no hardware beside caches and controllers.
+    /// Builds the hardware for a machine; `None` if there is no hardware besides caches and controllers.
     pub make: Option<Make>,
-    /// What runs on the memory that a power failure leaves.
+    /// The recovery that runs on the memory after a power failure.
     pub recover: Recover,
-    /// The software that belongs beside it, by the names of `strandline-lab list`.
+    /// The software that belongs to it, by the names of `strandline-lab list`.
     pub software: &'static [&'static str],
     /// Whether it promises that acknowledged transactions survive.
     pub is_durable: bool,
-    /// What can be varied of it, in the machine's `[scheme]` table.
+    /// Its parameters in the machine's `[scheme]` table.
     pub parameters: &'static [Parameter],
     /// The rules that crash tests leave out, one at a time.
     pub mutants: &'static [Mutant],
@@ -325,26 +322,26 @@ impl fmt::Debug for Entry {
 }
 
 impl Entry {
-    /// Builds it into the setup's machine; `None` where there is nothing to build.
+    /// Builds it into the setup's machine. Returns `None` if there is nothing to build.
     ///
     /// # Errors
-    /// The machine's `[scheme]` table names what is no parameter of it, or a value that is out of range; why the scheme cannot be on this
-    /// machine.
+    /// Returns an error if the machine's `[scheme]` table names an unknown parameter or a value that is out of range, or if the scheme is impossible
+    /// on this machine.
     pub fn build(&self, setup: &Setup<'_>) -> Result<Option<Box<dyn HardwareScheme>>, String> {
         self.check_parameters(&setup.machine.scheme)?;
         self.make.map(|make| make(setup)).transpose()
     }
 
-    /// Refuses values of parameters that it does not have, or that are out of range.
+    /// Refuses unknown parameters, and values that are out of range.
     ///
     /// # Errors
-    /// The key, its value, and what is allowed.
+    /// Returns the key, its value, and the permitted values.
     pub fn check_parameters(&self, values: &BTreeMap<String, u64>) -> Result<(), String> {
         parameter::check(self, values)
     }
 
-    /// Whether this is what runs beside the hardware: its own software, and the plain programs that mark their transactions as that
-    /// does. Anything runs where there is no hardware.
+    /// Returns whether this software runs beside the hardware: the hardware's own software, and plain programs that mark their transactions in the
+    /// same way. Without hardware any software runs.
     pub fn takes(&self, software: SchemeName) -> bool {
         let own = |name: &&str| {
             let own = SchemeName::from_str(name).ok();
@@ -357,7 +354,7 @@ impl Entry {
     /// Refuses software that does not run beside it.
     ///
     /// # Errors
-    /// What does.
+    /// Returns an error that lists the software that does.
     pub fn check_software(&self, software: SchemeName) -> Result<(), String> {
         if self.takes(software) {
             return Ok(());
@@ -373,7 +370,7 @@ impl Entry {
     }
 }
 
-/// Hardware schemes that a program knows.
+/// A program's registry of hardware schemes.
 ///
 /// ```
 /// use strandline_sim::scheme::SCHEMES;
@@ -386,20 +383,20 @@ impl Entry {
 pub struct Hardware(&'static [&'static Entry]);
 
 impl Hardware {
-    /// A registry of these, in the order in which they are shown.
+    /// Creates a registry of these schemes, in the order in which they are shown.
     pub const fn new(schemes: &'static [&'static Entry]) -> Self {
         Self(schemes)
     }
 
-    /// The schemes, in the order in which they are shown.
+    /// Returns the schemes, in the order in which they are shown.
     pub fn iter(self) -> impl Iterator<Item = &'static Entry> {
         self.0.iter().copied()
     }
 
-    /// The scheme of this name.
+    /// Returns the scheme with this name.
     ///
     /// # Errors
-    /// There is none; it says which there are.
+    /// Returns an error that lists the known names if there is none.
     pub fn of_name(self, name: &str) -> Result<&'static Entry, UnknownName> {
         let names = || self.iter().map(|entry| entry.name);
         self.iter()
@@ -411,7 +408,7 @@ impl Hardware {
 /// All hardware schemes of the papers, in the order in which they are shown.
 pub const SCHEMES: Hardware = Hardware::new(LIST);
 
-/// No hardware beside caches and controllers.
+/// No hardware besides caches and controllers.
 pub const NONE: Entry = Entry {
     name: "none",
     source: "",
@@ -445,7 +442,7 @@ static LIST: &[&Entry] = &[
     &persist_buffers::STRAND,
 ];
 
-/// The paper's scheme with this name.
+/// Returns the paper's scheme with this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     SCHEMES.iter().find(|entry| entry.name == name)
 }

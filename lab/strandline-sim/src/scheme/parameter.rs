@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::Entry;
 use crate::Description;
 
-/// A number that can be varied of a scheme.
+/// A numerical parameter of a scheme.
 ///
 /// ```
 /// use strandline_sim::scheme::Parameter;
@@ -16,7 +16,7 @@ use crate::Description;
 ///     unit: "entries",
 ///     range: 1..=4096,
 ///     default: 32,
-///     description: "what the buffer holds",
+///     description: "the capacity of the buffer",
 /// };
 /// let machine = |overrides: &[&str]| strandline_sim::file::load("loc", overrides).unwrap();
 /// assert_eq!(ENTRIES.of(&machine(&[])), 32);
@@ -26,24 +26,24 @@ use crate::Description;
 pub struct Parameter {
     /// The key in the machine's `[scheme]` table.
     pub name: &'static str,
-    /// What it counts.
+    /// The unit that it counts.
     pub unit: &'static str,
-    /// The values that it can have.
+    /// The permitted values.
     pub range: RangeInclusive<u64>,
-    /// Its value where the machine says nothing.
+    /// Its default value.
     pub default: u64,
-    /// What it is, in a line.
+    /// A description in one line.
     pub description: &'static str,
 }
 
 impl Parameter {
-    /// Its value on `machine`.
+    /// Returns its value on `machine`.
     pub fn of(&self, machine: &Description) -> u64 {
         machine.scheme.get(self.name).copied().unwrap_or(self.default)
     }
 }
 
-/// Refuses what the scheme does not have, and values out of range.
+/// Refuses unknown parameters, and values out of range.
 pub(super) fn check(entry: &Entry, values: &BTreeMap<String, u64>) -> Result<(), String> {
     for (key, value) in values {
         let Some(parameter) = entry.parameters.iter().find(|parameter| parameter.name == key) else {

@@ -1,10 +1,9 @@
-//! Persist buffers: hardware that honours strict, epoch and strand persistency (deferred-commit paper, sections 2 and
-//! 4; the buffers are ours, since the paper leaves hardware open).
+//! Persist buffers: hardware that implements strict, epoch and strand persistency (deferred-commit paper, sections 2 and 4; the buffers are ours,
+//! since the paper leaves hardware open).
 //!
-//! Each core has a buffer of persists: lines as they were when the core stored to them. Persists belong to *epochs*.
-//! An epoch's persists are sent to memory when it has ended (or the buffer is half full) and all epochs that it is
-//! ordered after are on the medium; within one they go together. Nothing stalls but a store that finds the buffer full, and a fence, which waits for all of its
-//! core's persists.
+//! Each core has a buffer of persists: copies of lines when the core stored to them. Persists belong to *epochs*. An epoch's persists are sent to
+//! memory when the epoch has ended (or the buffer is half full) and all epochs that it is ordered after are on the medium; those of one epoch are
+//! sent together. Only two things stall: a store that finds the buffer full, and a fence, which waits for all of its core's persists.
 //!
 //! | model | a new epoch begins | and is ordered after |
 //! |---|---|---|
@@ -12,13 +11,12 @@
 //! | epoch | at a persist barrier | the one before |
 //! | strand | at a persist barrier, at a new strand | the one before; none |
 //!
-//! *Other cores* (strong persist atomicity, and order that threads agree on by locks): whoever accesses a line that another
-//! core has stored to in an epoch that is not on the medium yet is ordered after that epoch from then on. That epoch
-//! ends there, so that no two epochs can be ordered after one another. It is more order than the models demand, which
-//! would wait for a barrier. The same core's stores to one line keep their order across strands.
+//! *Other cores* (strong persist atomicity, and order that threads establish by locks): a core that accesses a line which another core has stored to,
+//! in an epoch that is not on the medium yet, is ordered after that epoch from then on. That epoch ends there, so that no two epochs can be ordered
+//! after each other. This is more order than the models demand, which would wait for a barrier. The same core's stores to one line keep their order
+//! across strands.
 //!
-//! *Caches* never write home what has gone through a buffer: modified lines that leave them are dropped, and reads are
-//! answered from the buffers.
+//! *Caches* never write home lines that have gone through a buffer: modified lines that leave the caches are dropped, and the buffers answer reads.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -32,7 +30,7 @@ use crate::description::PersistenceDomain;
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::Origin;
 
-/// Persists that a core's buffer holds.
+/// The capacity of a core's buffer.
 const PERSISTS: Parameter = Parameter {
     name: "persists",
     unit: "lines",
@@ -41,7 +39,7 @@ const PERSISTS: Parameter = Parameter {
     description: "what a core's buffer holds; at half of it an epoch's persists are sent before the epoch has ended",
 };
 
-/// What orders persists.
+/// The rule that orders persists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Model {
     Strict,
@@ -115,30 +113,30 @@ pub const STRAND: Entry = entry!(
     &["sct-strand", "dct-strand"]
 );
 
-/// An epoch by its core and number.
+/// An epoch's core and number.
 type Name = (CoreId, u64);
 
 #[derive(Default)]
 struct Epoch {
     number: u64,
-    /// How many epochs of all cores began before it; it is ordered after such ones only.
+    /// How many epochs of all cores began before it. It is ordered only after earlier ones.
     began: u64,
-    /// Ended: nothing is added any more.
+    /// Whether it has ended, so that nothing is added any more.
     closed: bool,
-    /// Those on the medium are struck off when they are looked at.
+    /// The epochs that it is ordered after. Those on the medium are removed when they are checked.
     after: Vec<Name>,
-    /// Not sent yet.
+    /// Persists that have not been sent.
     waiting: Vec<(LineNumber, Line)>,
-    /// Sent and not on the medium.
+    /// How many persists are sent and not on the medium.
     sent: usize,
 }
 
 #[derive(Default)]
 struct Buffer {
-    /// Those that are not on the medium, and the last one, which takes stores.
+    /// The epochs that are not on the medium, and the last one, which takes stores.
     epochs: VecDeque<Epoch>,
     held: usize,
-    /// When all that was sent is on the medium.
+    /// When everything that was sent is on the medium.
     durable: Cycle,
 }
 
@@ -146,24 +144,24 @@ struct Buffer {
 struct PersistBuffers {
     name: &'static str,
     model: Model,
-    /// Persists that each holds.
+    /// The capacity of each buffer.
     capacity: usize,
-    /// A mutant: neither barriers nor, where they are strict, stores begin epochs.
+    /// False in a mutant, in which neither barriers nor, under strict persistency, stores begin epochs.
     ordered: bool,
     conflicts: bool,
     flushes: bool,
     buffers: Vec<Buffer>,
-    /// Who has stored to a line last, while that epoch is not on the medium.
+    /// The epoch that has last stored to a line, while that epoch is not on the medium.
     writers: HashMap<LineNumber, Name>,
     /// The newest words of lines in buffers, and how many persists hold the line.
     newest: HashMap<LineNumber, (Line, usize)>,
     /// When persists that were sent are on the medium.
     done: BTreeMap<Cycle, Vec<(Name, LineNumber)>>,
-    /// Something may be sent, from when on.
+    /// From when on something may be sent.
     changed: Option<Cycle>,
-    /// Epochs that began, but for the first of each core.
+    /// How many epochs began, without the first of each core.
     began: u64,
-    /// The latest time acted at. Accesses are carried out at once with all their latencies, so that cores may be behind it.
+    /// The latest time acted at. Accesses are performed at once with all their latencies, so cores may be behind it.
     now: Cycle,
     /// Persists sent, stores that joined one, dropped lines, conflicts.
     counts: [u64; 4],
@@ -203,7 +201,7 @@ impl PersistBuffers {
         epochs.binary_search_by_key(&number, |epoch| epoch.number).ok().map(|at| &epochs[at])
     }
 
-    /// Whether `wanted` holds for `name` or for an epoch that it is ordered after, none of which began before `since`.
+    /// Returns whether `wanted` holds for `name` or for an epoch that it is ordered after and that did not begin before `since`.
     fn holds_before(&self, name: Name, since: u64, wanted: impl Fn(Name, &Epoch) -> bool) -> bool {
         let (mut open, mut seen) = (vec![name], HashSet::new());
         while let Some(name) = open.pop() {
@@ -216,18 +214,18 @@ impl PersistBuffers {
         false
     }
 
-    /// Whether nothing of an epoch, nor of those before it, is missing on the medium.
+    /// Returns whether the epoch and all those before it are completely on the medium.
     fn is_done(&self, name: Name) -> bool {
         !self.holds_before(name, 0, |_, epoch| epoch.sent > 0 || !epoch.waiting.is_empty())
     }
 
-    /// Whether `name` is ordered after `before` already.
+    /// Returns whether `name` is already ordered after `before`.
     fn precedes(&self, before: Name, name: Name) -> bool {
         let since = self.find(before).map_or(u64::MAX, |epoch| epoch.began);
         self.holds_before(name, since, |name, _| name == before)
     }
 
-    /// Ends the core's epoch; the next one is ordered after it if `ordered`, and after `also`.
+    /// Ends the core's epoch. The next one is ordered after it if `ordered`, and after `also`.
     fn next_epoch(&mut self, core: CoreId, ordered: bool, also: Option<Name>) {
         let last = self.current_mut(core);
         last.closed = true;
@@ -238,12 +236,12 @@ impl PersistBuffers {
         self.changes(self.now);
     }
 
-    /// Something may be sent from `now` on.
+    /// Notes that something may be sent from `now` on.
     fn changes(&mut self, now: Cycle) {
         self.changed = Some(self.changed.map_or(now, |at| at.min(now)));
     }
 
-    /// `core` accesses a line that another epoch has stored to.
+    /// Handles an access of `core` to a line that another epoch has stored to.
     fn order_after(&mut self, core: CoreId, line: LineNumber, stores: bool) {
         let Some(&other) = self.writers.get(&line) else { return };
         if self.is_done(other) {
@@ -263,8 +261,8 @@ impl PersistBuffers {
         self.next_epoch(core, true, Some(other));
     }
 
-    /// Sends what is ordered after nothing that is missing, and forgets epochs that are done. Not before the latest time
-    /// acted at, up to which persists were taken to be on the medium.
+    /// Sends persists of epochs that are ordered only after complete ones, and forgets complete epochs. Not before the latest time acted at, up to
+    /// which persists were assumed to be on the medium.
     fn send(&mut self, memory: &mut MemorySide) {
         let now = self.now;
         while self.changed.take().is_some() {
@@ -301,7 +299,7 @@ impl PersistBuffers {
         }
     }
 
-    /// When the next persist is on the medium.
+    /// Returns when the next persist is on the medium.
     fn next_done(&self, now: Cycle) -> Cycle {
         self.done.keys().next().map_or(now + 1, |&at| at.max(now + 1))
     }
@@ -310,7 +308,7 @@ impl PersistBuffers {
 impl MemoryPort for PersistBuffers {
     fn read(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle) -> Option<(Cycle, Line)> {
         let newest = self.newest.get(&line)?.0;
-        // The memory is asked all the same.
+        // The memory is read nevertheless, for its time.
         Some((memory.read(line, now).0, newest))
     }
 
@@ -358,7 +356,7 @@ impl HardwareScheme for PersistBuffers {
 
     fn accessed(&mut self, core: CoreId, line: LineNumber, stores: bool) {
         self.order_after(core, line, stores);
-        // Who synchronises orders what it has persisted so far.
+        // A core that synchronises orders what it has persisted so far.
         if stores && !self.is_done((core, self.current(core).number)) {
             self.writers.insert(line, (core, self.current(core).number));
         }
@@ -398,7 +396,7 @@ impl HardwareScheme for PersistBuffers {
                 if self.buffers[core].held >= self.capacity {
                     return Reply::Wait(self.next_done(now));
                 }
-                // A persist of the line that is on its way must be there first.
+                // An earlier persist of the line must arrive first.
                 if self.newest.contains_key(&line) && self.current(core).sent > 0 {
                     self.next_epoch(core, true, None);
                 }

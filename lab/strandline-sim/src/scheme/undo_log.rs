@@ -1,22 +1,21 @@
-//! The undo log that WrAP is compared with (section 4): before a store changes a word, the word's old value is copied to
-//! the log and the store waits for that; the store itself then goes through to memory by a buffer of one.
+//! The undo log with which WrAP is compared (section 4). Before a store changes a word, the word's old value is copied to the log, and the store
+//! waits for that. The store itself is then written through to memory by a buffer of one.
 //!
 //! ```text
 //! each core's log   line 0: the number of its last transaction that has ended
 //!                   line i: number << 32 | word, old value, and both combined as a check
 //! ```
 //!
-//! *Store*: the line is fetched, the entry is written and durable, the store is buffered as soon as the one before it is
-//! durable, and the core goes on. *Commit*: all data are durable; then the number is stored and durable:
-//! acknowledged. *Abort*: the software has stored the old values again, each of them such a store; then as a
-//! commit. Lines that the caches evict have been written through.
+//! *Store*: the line is fetched; the entry is written and becomes durable; the store is buffered as soon as the previous one is durable, and the core
+//! continues. *Commit*: all data become durable, then the number is stored and becomes durable, and the transaction is acknowledged. *Abort*: the
+//! software restores the old values with such stores, and then commits. Lines that the caches evict have already been written through.
 //!
-//! *Recovery* takes the entries that carry the number after the last ended one and stores the old values again, newest
-//! first; when that is durable it ends the transaction, by counting the number up.
+//! *Recovery* takes the entries with the number after the last ended transaction and restores their old values, newest first. When that is durable,
+//! it ends the transaction by incrementing the number.
 //!
-//! *No life's leavings complete another's entry.* An entry counts by its number, and no number is used in two lives: a transaction
-//! uses one only when the mark of the one before is durable, so that what a life leaves carries at most the number after
-//! the mark, and recovery counts every core's mark up, whether it has found an entry or not.
+//! *Remains of one life never complete an entry of another.* An entry is valid by its number, and no number is used in two lives: a transaction uses
+//! a number only when the mark of the previous one is durable. So the remains of a life carry at most the number after the mark, and recovery
+//! increments every core's mark, whether it has found an entry or not.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +27,7 @@ use crate::controller::{Line, MemorySide};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::{Origin, Region};
 
-/// Lines of each core's log, and so, but for one, the stores that a transaction may make.
+/// How many lines each core's log has, and thus, except for one, how many stores a transaction may make.
 const LOG_LINES: u64 = 1 << 14;
 const CHECK: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -51,23 +50,23 @@ pub const UNDO_LOG: Entry = Entry {
     ],
 };
 
-/// How far a core's store or commit is.
+/// How far a core's store or commit has progressed.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Free,
-    /// The entry is on its way.
+    /// The entry is being written.
     Entry(LineNumber),
-    /// The number is on its way.
+    /// The number is being written.
     Mark,
 }
 
 struct OneLog {
     stage: Stage,
     running: bool,
-    /// The number of the last transaction that has ended.
+    /// The number of the last ended transaction.
     ended: u64,
     entries: u64,
-    /// The store that is in the buffer.
+    /// The store in the buffer.
     buffer: Option<LineNumber>,
     /// Lines written through in this transaction.
     data: BTreeSet<LineNumber>,
@@ -78,7 +77,7 @@ struct UndoLog {
     base: LineNumber,
     logs: Vec<OneLog>,
     started: bool,
-    /// Lines stored to outside transactions, which go home as they are evicted.
+    /// Lines stored to outside transactions, which go home when they are evicted.
     outside: BTreeSet<LineNumber>,
     entry_fence: bool,
     data_fence: bool,

@@ -8,18 +8,18 @@ use strandline_core::memory::{Event, Operation, Space};
 use crate::addresses::PAGE_BYTES;
 use crate::machine::Taped;
 
-/// How a file begins whose spaces are contiguous in the program's address space.
+/// The first bytes of a file whose spaces are contiguous in the program's address space.
 pub const MAGIC: [u8; 8] = *b"STRLTRC1";
-/// How a file begins that says where each page was.
+/// The first bytes of a file with the address of each page.
 pub const MAGIC_WITH_PAGES: [u8; 8] = *b"STRLTRC2";
 const VOLATILE: u8 = 0x80;
-/// Bytes of both spaces: 64 GB, all of which the simulator keeps.
+/// The maximum size of both spaces: 64 GB, all of which the simulator keeps.
 const MOST_BYTES: u64 = 1 << 36;
 
-/// Words of a thread's own memory in one record, at most.
+/// The maximum number of words of a thread's own memory in one record.
 const MOST_OWN_WORDS: u64 = 1 << 20;
 
-/// What a trace's header says.
+/// The header of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Threads, 1 to 64.
@@ -28,36 +28,36 @@ pub struct Header {
     pub persistent_bytes: u64,
     /// Bytes of volatile memory.
     pub volatile_bytes: u64,
-    /// Where the logs lie in the pool, in bytes; in front of them lies metadata. Empty: unknown.
+    /// The position of the logs in the pool, in bytes; metadata precedes them. Empty if unknown.
     pub logs: Range<u64>,
-    /// For each page of 4096 bytes of the pool its number in the program's address space. No pages in both lists: each space is
-    /// contiguous, volatile memory behind the pool.
+    /// For each page of 4096 bytes of the pool its number in the program's address space. If both lists are empty, each space is contiguous, and
+    /// volatile memory follows the pool.
     pub pool_pages: Vec<u64>,
-    /// For each page of volatile memory likewise.
+    /// For each page of volatile memory its number in the program's address space.
     pub volatile_pages: Vec<u64>,
 }
 
 impl Header {
-    /// Whether it says where pages were.
+    /// Returns whether the header has the addresses of pages.
     pub fn has_pages(&self) -> bool {
         !self.pool_pages.is_empty() || !self.volatile_pages.is_empty()
     }
 }
 
-/// One record of a thread.
+/// A record of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A load of a word at a byte offset.
     Load(Space, u64),
     /// Loads of consecutive words.
     LoadRange(Space, u64, u64),
-    /// A store.
+    /// A store of a word at a byte offset.
     Store(Space, u64),
     /// Stores of consecutive words.
     StoreRange(Space, u64, u64),
     /// Loads of consecutive words of the thread's own memory.
     LoadOwn(u64),
-    /// Stores of such words.
+    /// Stores of consecutive words of the thread's own memory.
     StoreOwn(u64),
     /// An atomic read-modify-write.
     Atomic(Space, u64),
@@ -75,11 +75,11 @@ pub enum Step {
     Work(u32),
     /// A transaction begins.
     Begin,
-    /// It enters commit.
+    /// A transaction enters commit.
     Commit(u64),
-    /// It is acknowledged.
+    /// A transaction is acknowledged.
     Acknowledged(u64),
-    /// It is given up.
+    /// A transaction is given up.
     Abort,
     /// A persist barrier.
     PersistBarrier,
@@ -92,7 +92,7 @@ pub struct Writer<W: Write> {
     to: W,
     thread: usize,
     word: u64,
-    /// Instructions since the last record, still to be written.
+    /// Instructions since the last record that have not been written yet.
     instructions: u32,
     error: Option<io::Error>,
 }
@@ -101,7 +101,7 @@ impl<W: Write> Writer<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn new(mut to: W, header: &Header) -> io::Result<Self> {
         to.write_all(if header.has_pages() { &MAGIC_WITH_PAGES } else { &MAGIC })?;
         let Header { threads, persistent_bytes, volatile_bytes, logs, .. } = header;
@@ -117,7 +117,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { to, thread: 0, word: 0, instructions: 0, error: None })
     }
 
-    /// Adds what `thread` has done, if the format has it; errors are told at the end.
+    /// Adds an operation of `thread`, if the format has it. Errors are reported at the end.
     pub fn add(&mut self, thread: usize, taped: Taped) {
         use Operation as O;
         let step = match taped {
@@ -141,7 +141,7 @@ impl<W: Write> Writer<W> {
                 O::Event(Event::Abort) => Step::Abort,
                 O::Event(Event::PersistBarrier(_)) => Step::PersistBarrier,
                 O::Event(Event::NewStrand(_)) => Step::NewStrand,
-                // Nothing happens at them.
+                // These events have no effect on a machine.
                 O::Event(Event::Executed(_) | Event::Lock(_) | Event::Unlock(_) | Event::PastLog(..)) => {
                     return;
                 }
@@ -235,7 +235,7 @@ impl<W: Write> Writer<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// Returns an error if something could not be written.
     pub fn finish(mut self) -> io::Result<()> {
         let mut record = Vec::new();
         self.encode_instructions(&mut record);
@@ -247,7 +247,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A difference, which may be negative, as a number that is small if it is.
+/// Encodes a difference so that small negative numbers also become small.
 fn zigzag(delta: u64) -> u64 {
     delta << 1 ^ ((delta as i64) >> 63) as u64
 }
@@ -262,13 +262,13 @@ fn varint(to: &mut Vec<u8>, mut number: u64) {
 
 /// The records of each thread.
 pub type Steps = Vec<Vec<Step>>;
-/// Where a record begins that is none, in bytes, and what is wrong.
+/// The position in bytes of a malformed record, and what is wrong.
 pub type Mistake = (usize, String);
 
 /// Reads a whole trace: its header, and the records of each thread.
 ///
 /// # Errors
-/// The place of the first mistake, in bytes, and what it is.
+/// Returns the position in bytes of the first mistake, and what it is.
 pub fn read(bytes: &[u8]) -> Result<(Header, Steps), Mistake> {
     let mut reader = Reader { bytes, at: MAGIC.len(), word: 0 };
     let mut numbers = [0; 5];
@@ -310,7 +310,7 @@ pub fn read(bytes: &[u8]) -> Result<(Header, Steps), Mistake> {
     Ok((header, steps))
 }
 
-/// The record of a kind that is all there is to it.
+/// Returns the record of a kind without operands.
 fn bare(kind: u8) -> Option<Step> {
     Some(match kind {
         7 => Step::Fence,
@@ -353,13 +353,13 @@ impl Reader<'_> {
         Err("a number of more than 64 bits".into())
     }
 
-    /// A varint as [`zigzag`] has made it.
+    /// Reads a varint encoded by [`zigzag`].
     fn difference(&mut self) -> Result<u64, String> {
         let zigzag = self.varint()?;
         Ok(zigzag >> 1 ^ (zigzag & 1).wrapping_neg())
     }
 
-    /// Where the pages of a space of so many bytes were. `word` is the page before.
+    /// Reads the pages of a space of so many bytes. `word` is the previous page.
     fn pages(&mut self, bytes: u64) -> Result<Vec<u64>, String> {
         let mut pages = Vec::new();
         for _ in 0..bytes.div_ceil(PAGE_BYTES) {
@@ -378,7 +378,7 @@ impl Reader<'_> {
         if is_possible { Ok(words) } else { Err(format!("{words} words of a thread's own memory at a time")) }
     }
 
-    /// Where a record of this kind accesses `space`, in bytes, and how many words; nowhere, if it accesses none.
+    /// Reads where a record of this kind accesses `space`, in bytes, and how many words it accesses, possibly none.
     fn place(&mut self, kind: u8, space: Space, header: &Header) -> Result<(u64, u64), String> {
         if !matches!(kind, 1..=6 | 17) {
             return Ok((0, 1));
@@ -405,7 +405,7 @@ impl Reader<'_> {
         Ok(Step::Work(u32::try_from(instructions).map_err(|_| format!("{instructions} instructions"))?))
     }
 
-    /// The next record; `None`: it names the thread of those that follow.
+    /// Reads the next record; returns `None` if it names the thread of those that follow.
     fn record(&mut self, header: &Header, thread: &mut usize) -> Result<Option<Step>, String> {
         let first = self.byte()?;
         let kind = first & !VOLATILE;

@@ -1,11 +1,11 @@
-//! The text that `valgrind --tool=lackey --trace-mem=yes` prints: `I  ADDRESS,SIZE` for an instruction, ` L `, ` S ` and
-//! ` M ` for a load, a store and both at once; addresses hexadecimal, sizes decimal (valgrind manual, Lackey).
+//! The text that `valgrind --tool=lackey --trace-mem=yes` prints: `I  ADDRESS,SIZE` for an instruction, ` L `, ` S ` and ` M ` for a load, a store
+//! and both at once; addresses hexadecimal, sizes decimal (valgrind manual, Lackey).
 //!
-//! Between them what the program has valgrind print with `VALGRIND_PRINTF`, in lines that valgrind begins with `**PID**`:
+//! Lines that begin with `**PID**` contain what the program prints with `VALGRIND_PRINTF`:
 //!
 //! ```text
-//! strandline persistent ADDRESS,SIZE   these bytes are in the pool, and nothing that no such line names
-//! strandline start                     what comes before this line is no part of the trace
+//! strandline persistent ADDRESS,SIZE   these bytes are in the pool, and only bytes that such lines name
+//! strandline start                     the trace begins after this line
 //! strandline begin                     a transaction begins
 //! strandline commit                    it commits
 //! strandline abort                     it ends without effect
@@ -13,14 +13,13 @@
 
 use super::Record;
 
-/// The largest access: lackey prints vector registers' as one, 512 bytes are more than any has.
+/// The largest access in bytes: lackey prints an access of a vector register as one, and no register has more than 512 bytes.
 const LARGEST: u64 = 512;
 
-/// The record in a line; `None` for empty ones, valgrind's own messages (`==PID==`, `--PID--`) and what else the program
-/// has it print.
+/// Parses the record in a line. Returns `None` for empty lines, valgrind's own messages (`==PID==`, `--PID--`) and other output of the program.
 ///
 /// # Errors
-/// What is wrong with the line.
+/// Returns what is wrong with the line.
 pub fn record(line: &str) -> Result<Option<Record>, String> {
     let text = line.trim();
     if text.is_empty() || text.starts_with("==") || text.starts_with("--") {

@@ -1,6 +1,6 @@
-//! Traces of people's own programs on the machine: the accesses of one thread, as valgrind's lackey prints them, with the
-//! marks of transactions if the program has it print them, or those of several threads with write-backs, fences and
-//! transactions, in a format of our own. Hardware schemes see transactions as they see those of workloads.
+//! Runs traces of users' programs on the machine: the accesses of one thread as valgrind's lackey prints them, with marks of transactions if the
+//! program prints them; or accesses of several threads with write-backs, fences and transactions, in a format of our own. Hardware schemes see these
+//! transactions like those of workloads.
 
 pub mod binary;
 pub mod lackey;
@@ -34,11 +34,11 @@ use crate::numbers::LineNumber;
 use crate::scheme::{Entry, HardwareScheme, Setup};
 use crate::statistics::Statistics;
 
-/// Pages that a trace may touch: 4 GB, all of which the simulator keeps. They are kept in the order of their first accesses, so that
-/// sparse address spaces fit; caches and memory controllers see the addresses that they had.
+/// How many pages a trace may touch: 4 GB, all of which the simulator keeps. Pages are stored in the order of their first accesses, so that sparse
+/// address spaces fit; caches and memory controllers see the original addresses.
 const PAGES: usize = 1 << 20;
 
-/// What a line of a trace says.
+/// A record of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// An instruction. Fetching it is not modelled.
@@ -51,17 +51,17 @@ pub enum Record {
     Modify(u64, u64),
     /// So many bytes at an address are in the pool.
     Persistent(u64, u64),
-    /// What comes before it is no part of the trace.
+    /// The trace begins after this record.
     Start,
     /// A transaction begins.
     Begin,
-    /// It commits.
+    /// The transaction commits.
     Commit,
-    /// It ends without effect; its stores have been taken back by others.
+    /// The transaction ends without effect; the program has restored its stores.
     Abort,
 }
 
-/// Why a trace cannot be run.
+/// The reason why a trace cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be read.
@@ -69,20 +69,20 @@ pub enum TraceError {
     Read {
         /// The trace's path.
         path: PathBuf,
-        /// What the operating system answered.
+        /// The operating system's error.
         error: std::io::Error,
     },
-    /// A line is no record.
+    /// A line is malformed.
     #[error("{}:{line}: {message}", path.display())]
     Malformed {
         /// The trace's path.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong, and what is allowed.
+        /// What is wrong, and what is permitted.
         message: String,
     },
-    /// A record of a binary trace is none.
+    /// A record of a binary trace is malformed.
     #[error("{}: at byte {at}: {message}", path.display())]
     MalformedAt {
         /// The trace's path.
@@ -108,7 +108,7 @@ pub enum TraceError {
         /// The trace's path.
         path: PathBuf,
     },
-    /// A hardware scheme has nothing to do.
+    /// There are no transactions for the hardware scheme.
     #[error("{}: {hardware} makes transactions durable, and no transaction begins in it (docs/machines.md says how a program marks them)", path.display())]
     NoTransactions {
         /// The trace's path.
@@ -121,7 +121,7 @@ pub enum TraceError {
     Hardware {
         /// The hardware scheme.
         hardware: &'static str,
-        /// What it lacks.
+        /// The reason.
         why: String,
     },
     /// The machine cannot be built.
@@ -129,14 +129,14 @@ pub enum TraceError {
     Impossible(#[from] Impossible),
 }
 
-/// What a trace's run found: the same for the same machine and trace, to the byte.
+/// The result of a trace's run, which is the same to the byte for the same machine and trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The trace's path.
     pub trace: String,
     /// How many records the trace has.
     pub records: u64,
-    /// Pages of 4096 bytes that it touches; of a binary trace, those of its spaces.
+    /// How many pages of 4096 bytes it touches; for a binary trace, how many its spaces have.
     pub pages: usize,
     /// Transactions that commit in it.
     pub transactions: u64,
@@ -150,35 +150,34 @@ pub struct Outcome {
     pub machine: Description,
 }
 
-/// A trace's run with what is not part of its result.
+/// A trace's run, with data that is not part of its result.
 pub struct Finished {
     /// What the run found.
     pub outcome: Outcome,
     /// Word operations simulated.
     pub accesses: u64,
-    /// How long the host took, in wall time; reading the file is part of it.
+    /// How long the host took, in elapsed time, including reading the file.
     pub host_time: Duration,
 }
 
-/// Runs the trace in `path` on `machine`, which `hardware` is built into.
+/// Runs the trace in `path` on `machine`, with `hardware` built into it.
 ///
-/// Lackey's runs on the first core. All its addresses lie in the memory behind the pool (`nvm`), or, where the trace says what
-/// is in the pool, that alone. It names its
-/// instructions, so `cores.instructions_per_access` is taken as 0: one that accesses memory takes the time of its
-/// accesses, each other one `cores.cycles_per_instruction`. Where the hardware's paper has programs write back what they stored,
-/// that is done at the end of each transaction.
+/// A trace of lackey's runs on the first core. All its addresses are in the memory behind the pool (`nvm`) or, if the trace says what is in the pool,
+/// only those. It lists its instructions, so `cores.instructions_per_access` counts as 0: an instruction that accesses memory takes the time of its
+/// accesses, and any other one `cores.cycles_per_instruction`. If the hardware's paper requires programs to write back what they stored, that happens
+/// at the end of each transaction.
 ///
 /// # Errors
-/// The file cannot be read, a line is malformed, there is no access, it touches more than 4 GB; no transaction begins in it, for
-/// hardware; the machine is impossible.
+/// Returns an error if the file cannot be read, if a line is malformed, if there is no access, if the trace touches more than 4 GB, if there is
+/// hardware but no transaction, or if the machine is impossible.
 pub fn run(path: &Path, machine: &Description, hardware: &Entry) -> Result<Finished, TraceError> {
     run_with(path, machine, hardware, |_, _| ())
 }
 
-/// As [`run`]; `with` is given the machine before anything runs on it, and the header of a binary trace of what does.
+/// Like [`run`], but passes `with` the machine before anything runs on it, and the header of a binary trace of the run.
 ///
 /// # Errors
-/// As there.
+/// As for [`run`].
 pub fn run_with(
     path: &Path,
     machine: &Description,
@@ -225,7 +224,7 @@ pub fn run_with(
     let host_time = began.elapsed();
     result.into_inner()?;
     let mut statistics = simulated.statistics();
-    // The core counts one for each word accessed; the trace says how many there were.
+    // The core counts an instruction for each word accessed; the trace has the actual number.
     statistics.cores[0].instructions = instructions;
     let outcome = Outcome {
         trace: path.display().to_string(),
@@ -240,7 +239,7 @@ pub fn run_with(
     Ok(Finished { outcome, accesses: simulated.accesses(), host_time })
 }
 
-/// What the first pass over a trace finds: every mistake and every page, before any time passes.
+/// The result of the first pass over a trace: every mistake and every page, before any time passes.
 #[derive(Default)]
 struct Survey {
     touched: HashSet<u64>,
@@ -251,9 +250,9 @@ struct Survey {
     instructions: u64,
     transactions: u64,
     is_in_transaction: bool,
-    /// A transaction has begun.
+    /// Whether a transaction has begun.
     has_begun: bool,
-    /// Records before the last mark of a start.
+    /// How many records precede the last mark of a start.
     left_out: u64,
 }
 
@@ -303,7 +302,7 @@ impl Survey {
     }
 }
 
-/// The hardware for a trace in which a transaction begins or none does.
+/// Builds the hardware for a trace with or without transactions.
 fn build(
     hardware: &Entry,
     machine: &Description,
@@ -317,7 +316,7 @@ fn build(
     hardware.build(&setup).map_err(|why| TraceError::Hardware { hardware: hardware.name, why })
 }
 
-/// A trace in the format of our own, each thread on a core of its own.
+/// Runs a trace in our own format, with each thread on a core of its own.
 fn run_binary(
     path: &Path,
     machine: &Description,
@@ -358,7 +357,7 @@ fn run_binary(
     Ok(Finished { outcome, accesses: simulated.accesses(), host_time: began.elapsed() })
 }
 
-/// A machine with the memory that the header describes.
+/// Creates a machine with the memory that the header describes.
 fn machine_of(
     description: &Description,
     header: &Header,
@@ -377,7 +376,7 @@ fn machine_of(
     Ok(Rc::new(machine))
 }
 
-/// Performs a record; the values are of no account.
+/// Performs a record; the values do not matter.
 fn perform(memory: &Hosted, step: binary::Step) {
     use binary::Step as S;
     let (pool, other) = (PersistentAddress::new, VolatileAddress::new);
@@ -440,14 +439,14 @@ fn each(path: &Path, mut with: impl FnMut(Record) -> Result<(), String>) -> Resu
     }
 }
 
-/// What a trace says is in the pool; if nothing, all is.
+/// The part of memory that a trace declares to be the pool; everything if it declares nothing.
 #[derive(Default)]
 struct Pool {
     ranges: Vec<Range<u64>>,
 }
 
 impl Pool {
-    /// In order, and none touches the next.
+    /// Sorts the ranges and merges adjacent ones.
     fn sorted(mut self) -> Self {
         self.ranges.sort_unstable_by_key(|range| range.start);
         self.ranges.dedup_by(|next, last| {
@@ -466,7 +465,7 @@ impl Pool {
     }
 }
 
-/// Where a trace's pages are kept. One that is in the pool in part is kept in both spaces.
+/// Where a trace's pages are stored. A page that is partly in the pool is stored in both spaces.
 struct Pages {
     pool: Pool,
     persistent: HashMap<u64, u64>,
@@ -482,25 +481,25 @@ impl Pages {
                 persistent.insert(page, persistent.len() as u64);
             }
             if words.any(|word| !pool.holds(word)) {
-                // The first one is not the program's.
+                // The first volatile page is not the program's.
                 volatile.insert(page, 1 + volatile.len() as u64);
             }
         }
         Self { pool, persistent, volatile }
     }
 
-    /// For each page of the pool its number in the trace.
+    /// Returns for each page of the pool its number in the trace.
     fn pool_pages(&self) -> Vec<u64> {
         in_order(&self.persistent, 0)
     }
 
-    /// For each page of volatile memory likewise, the one that is not the program's included.
+    /// Returns for each page of volatile memory its number in the trace, including the page that is not the program's.
     fn volatile_pages(&self) -> Vec<u64> {
         in_order(&self.volatile, 1)
     }
 }
 
-/// The numbers of pages in the order of the places in which they are kept, of which the first `unused` are no page's.
+/// Returns the numbers of pages in the order in which they are stored; the first `unused` places have no page.
 fn in_order(places: &HashMap<u64, u64>, unused: usize) -> Vec<u64> {
     let mut pages = vec![0; (unused + places.len()).max(1)];
     for (&page, &place) in places {
@@ -509,10 +508,10 @@ fn in_order(places: &HashMap<u64, u64>, unused: usize) -> Vec<u64> {
     pages
 }
 
-/// The software of hardware whose programs write back what they stored.
+/// The software scheme of hardware whose programs write back what they stored.
 const FLUSHED: &str = "hardware-flushed";
 
-/// Performs records.
+/// Performs the records of a trace.
 struct Player<'a> {
     memory: &'a Hosted,
     pages: &'a Pages,
@@ -520,12 +519,12 @@ struct Player<'a> {
     writes_back: bool,
     /// The lines that the running transaction has stored to.
     stored_to: BTreeSet<u64>,
-    /// Stores so far: traces carry no values.
+    /// The number of stores so far, used as values because traces have none.
     stored: u64,
-    /// Transactions that have committed.
+    /// How many transactions have committed.
     committed: u64,
     is_in_transaction: bool,
-    /// Whether the last record is an instruction, which may access memory or not.
+    /// Whether the last record is an instruction, which may still access memory.
     instruction: bool,
 }
 
@@ -586,14 +585,14 @@ impl<'a> Player<'a> {
         self.stored_to.clear();
     }
 
-    /// Charges an instruction that accesses no memory; one that does takes the time of its accesses.
+    /// Charges an instruction that has accessed no memory; one that does takes the time of its accesses.
     fn instruction_ends(&mut self) {
         if std::mem::take(&mut self.instruction) {
             self.memory.work(1);
         }
     }
 
-    /// Calls `with` for the words that `bytes` bytes at `at` lie in.
+    /// Calls `with` for the words that contain the `bytes` bytes at `at`.
     fn each_word(&mut self, at: u64, bytes: u64, mut with: impl FnMut(&mut Self, Word)) {
         self.instruction = false;
         for word in at / 8..=(at + (bytes - 1)) / 8 {
@@ -604,7 +603,7 @@ impl<'a> Player<'a> {
             } else {
                 place(&self.pages.volatile).map(|at| Word::Volatile(VolatileAddress::new(at)))
             };
-            // Every page was found by the first pass.
+            // The first pass found every page.
             word.into_iter().for_each(|word| with(self, word));
         }
     }
@@ -632,7 +631,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Where a word of the trace lies.
+/// Where a word of the trace is stored.
 enum Word {
     Persistent(PersistentAddress),
     Volatile(VolatileAddress),

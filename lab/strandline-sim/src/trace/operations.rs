@@ -1,6 +1,6 @@
-//! A binary trace of one thread as a workload: each of its transactions is an operation, and so many of them are one transaction.
+//! Uses a binary trace of one thread as a workload: each of its transactions is an operation, and several operations form one transaction.
 //!
-//! Three are here: [`SET`], [`MULTISET`] and [`B_TREE`], which say how they were made.
+//! The crate has three such traces: [`SET`], [`MULTISET`] and [`B_TREE`], whose documentation says how they were made.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ use crate::machine::Machine;
 use crate::scheme::Entry;
 use crate::statistics::Statistics;
 
-/// `std::set<uint64_t>` under WrAP's benchmark: operations of an insertion, a search and a deletion on 100 elements. Made by
-/// `traces/make.sh` with the compiler and library that it names.
+/// `std::set<uint64_t>` under WrAP's benchmark: operations of an insertion, a search and a deletion on 100 elements. `traces/make.sh` makes it, with
+/// the compiler and library that it names.
 pub static SET: &[u8] = include_bytes!("../../traces/set.trace");
-/// `std::multiset<uint64_t>`, as [`SET`].
+/// `std::multiset<uint64_t>`, made like [`SET`].
 pub static MULTISET: &[u8] = include_bytes!("../../traces/multiset.trace");
-/// `absl::btree_set<uint64_t>`, as [`SET`].
+/// `absl::btree_set<uint64_t>`, made like [`SET`].
 pub static B_TREE: &[u8] = include_bytes!("../../traces/btree.trace");
 
 /// A trace's operations.
@@ -30,22 +30,22 @@ pub struct Operations {
     count: u64,
 }
 
-/// How operations are run.
+/// How operations are grouped and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// Operations in a transaction.
+    /// How many operations a transaction has.
     pub operations: u64,
-    /// Transactions before anything counts.
+    /// How many transactions precede those that count.
     pub warm_up: u64,
-    /// Instructions beside each access to the pool, if not those of the trace.
+    /// Instructions in addition to each access to the pool, if not those of the trace.
     pub instructions: Option<u64>,
 }
 
 impl Operations {
-    /// Those of the binary trace `bytes`, which errors call `name`.
+    /// Reads the operations of the binary trace `bytes`, which errors call `name`.
     ///
     /// # Errors
-    /// It is malformed, has more than one thread, or no transaction.
+    /// Returns an error if the trace is malformed, has more than one thread, or has no transaction.
     pub fn read(name: &str, bytes: &[u8]) -> Result<Self, TraceError> {
         let malformed = |(at, message)| TraceError::MalformedAt { path: name.into(), at, message };
         let (header, mut threads) = binary::read(bytes).map_err(malformed)?;
@@ -59,17 +59,18 @@ impl Operations {
         Ok(Self { name: name.into(), header, steps, count })
     }
 
-    /// How many there are.
+    /// Returns the number of operations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Runs as many whole transactions as the trace has operations for; returns how many counted, and what the machine counted.
+    /// Runs as many whole transactions as the trace has operations for. Returns how many counted, and the machine's counts.
     ///
-    /// The trace names its instructions, so `cores.instructions_per_access` is taken as 0.
+    /// The trace lists its instructions, so `cores.instructions_per_access` counts as 0.
     ///
     /// # Errors
-    /// The machine is impossible, or cannot have the hardware; there are not enough operations for a transaction that counts.
+    /// Returns an error if the machine is impossible, if the hardware is impossible on it, or if there are not enough operations for a transaction
+    /// that counts.
     pub fn run(
         &self,
         machine: &Description,
@@ -144,7 +145,7 @@ mod tests {
         set.run(&machine, find(hardware).unwrap(), &grouping).unwrap()
     }
 
-    /// Records of WrAP's log for each transaction.
+    /// Returns the records of WrAP's log for each transaction.
     fn records((transactions, statistics): &(u64, Statistics)) -> f64 {
         let records = statistics.scheme.iter().find(|(name, _)| name == "log records").unwrap();
         records.1 as f64 / *transactions as f64

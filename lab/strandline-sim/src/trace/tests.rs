@@ -18,18 +18,18 @@ fn hits_and_misses_of_a_trace_by_hand() {
         "==1== Lackey\nI  0401,3\n L 1ffefff000,8\n S 1ffefff008,8\nI  0404,2\n M 1ffefff03c,8\n L 20,4\n";
     let finished = trace(text).unwrap();
     let outcome = finished.outcome;
-    // The modification crosses a line: two words loaded, two stored.
+    // The modification crosses a line: two words are loaded and two stored.
     let core = outcome.statistics.cores[0];
     assert_eq!((core.loads, core.stores), (4, 3));
     assert_eq!(finished.accesses, 7);
     assert_eq!(core.instructions, 2, "those that lackey counts, whatever they access");
-    // 1ffefff000's line, the next, and 20's.
+    // The line of 1ffefff000, the next one, and that of 20.
     assert_eq!(outcome.statistics.levels[0].total.misses, 3);
     assert_eq!(outcome.statistics.levels[0].total.hits, 4);
     assert_eq!((outcome.records, outcome.pages), (6, 2));
 }
 
-/// Two transactions on two lines of the pool; a word beside it is not in the memory behind it.
+/// Two transactions on two lines of the pool. A word outside the pool is not in the pool's memory.
 const MARKED: &str = "**1** strandline persistent 0x10000,4096\n S 10000,8\n**1** strandline begin\n S 10008,8\n \
                       S 20000,8\n S 10040,4\n**1** strandline commit\n**1** strandline begin\n S 10008,8\n\
                       **1** strandline abort\n**1** strandline begin\n L 10000,8\n**1** strandline commit\n";
@@ -46,10 +46,10 @@ fn hardware_sees_the_transactions_of_a_trace() {
         (traffic.scheme.total(), traffic.forced_write_back.total())
     };
     assert_eq!(lines("wrap", "none"), (0, 0));
-    // A record for each of the three stores to the pool in transactions, and what closes a wrap.
+    // There is a record for each of the three stores to the pool in transactions, and the entry that closes a wrap.
     let (records, flushes) = lines("wrap", "wrap");
     assert!(records > 3 && flushes == 0, "{records}");
-    // ATOM's programs write back what they stored: two lines, and again the one that was taken back.
+    // ATOM's programs write back what they stored: two lines, and once more the line that was rolled back.
     assert_eq!(lines("atom", "atom").1, 3);
     assert_eq!(lines("atom", "none"), (0, 0));
 }
@@ -90,9 +90,9 @@ fn a_trace_of_lackey_becomes_a_binary_one() {
     writer.take().unwrap().finish().unwrap();
     let (_, steps) = binary::read(&std::fs::read(&copy).unwrap()).unwrap();
     let work: Vec<_> = steps[0].iter().filter(|step| matches!(step, binary::Step::Work(_))).collect();
-    // The third one makes the access behind it.
+    // The third instruction makes the following access.
     assert_eq!(work, [&binary::Step::Work(2)], "instructions one after the other are one record");
-    // A binary trace names its instructions as the machine is told to charge them.
+    // A binary trace lists its instructions at the machine's charges.
     machine.cores.instructions_per_access = Some(0.0);
     let again = super::run(&copy, &machine, hardware).unwrap().outcome;
     let first = first.unwrap().outcome;
@@ -129,7 +129,7 @@ fn a_walk_misses_once_a_line_and_is_the_same_each_time() {
     let (first, second) = (trace(&text).unwrap().outcome, trace(&text).unwrap().outcome);
     assert_eq!(first.statistics, second.statistics);
     assert_eq!(first.statistics.levels[0].total.misses, 512);
-    // A load at 1 GHz: lookups of 1, 8 and 21 cycles and 168 of the memory at least.
+    // A load at 1 GHz takes lookups of 1, 8 and 21 cycles and at least 168 of the memory.
     assert!(first.statistics.cycles >= 512 * (1 + 8 + 21 + 168));
 }
 
@@ -151,7 +151,7 @@ fn a_recorded_run_takes_the_same_cycles_again() {
     };
     for (name, scheme) in [("loc", "bppm"), ("atom", "bppm"), ("opteron", "base")] {
         let mut machine = crate::file::load(name, &[""; 0]).unwrap();
-        // A trace does not say what was counted of its program.
+        // A trace does not use the counts of its program's instructions.
         machine.cores.instructions_per_access = Some(40.0);
         let file = std::io::BufWriter::new(File::create(&path).unwrap());
         let writer = Rc::new(RefCell::new(Some(Writer::new(file, &prepared.header(1)).unwrap())));
@@ -194,7 +194,7 @@ fn mistakes_in_a_binary_trace_are_told_with_their_place() {
     assert!(refused(&[0, 2]).1.contains("thread 2"));
     assert!(refused(&[1]).1.contains("cut off"));
     assert!(refused(&[1, 0x80]).1.contains("cut off"));
-    // Word 512 of a space of 512 words; word -1.
+    // Word 512 of a space of 512 words, and word -1.
     assert!(refused(&[3, 0x80, 0x08]).1.contains("not in a space"));
     assert!(refused(&[3, 1]).1.contains("not in a space"));
     assert!(refused(&[0x81, 16]).1.contains("not in a space"));
@@ -225,7 +225,7 @@ fn a_binary_trace_says_where_its_pages_were() {
     assert!(binary::read(&bytes).unwrap_err().1.contains("0x10000000000000"));
 }
 
-/// A machine whose only cache has two ways of four pages each, over rows of two pages.
+/// Returns a machine whose only cache has two ways of four pages each, over rows of two pages.
 fn small_cache() -> Description {
     let mut machine = crate::file::load("pcm", &["controllers.pages=\"in-order\""]).unwrap();
     machine.caches.truncate(1);
@@ -234,7 +234,7 @@ fn small_cache() -> Description {
     machine
 }
 
-/// Loads of these addresses, so often in turn.
+/// Returns loads of these addresses, repeated so many times.
 fn rounds(addresses: &[u64], times: usize) -> String {
     let round: String = addresses.iter().map(|at| format!(" L {at:x},8\n")).collect();
     round.repeat(times)
@@ -244,7 +244,7 @@ fn misses_of(outcome: &Outcome) -> u64 {
     outcome.statistics.levels[0].total.misses
 }
 
-/// Pages that are multiples of four apart meet in the same sets, wherever they are kept.
+/// Pages whose numbers differ by multiples of four share sets, wherever they are stored.
 #[test]
 fn pages_conflict_by_their_own_addresses() {
     let folder = tempfile::tempdir().unwrap();
@@ -254,16 +254,16 @@ fn pages_conflict_by_their_own_addresses() {
         std::fs::write(&path, text).unwrap();
         run(&path, &machine, none).unwrap().outcome
     };
-    // The least recently used of three lines in two ways is always the next: each of 30 loads misses.
+    // With three lines in two ways, the next line is always the least recently used one: each of 30 loads misses.
     let conflicting = [0x1ff_e000_1040, 0x1ff_e000_5040, 0x1ff_e001_1040];
     assert_eq!(misses_of(&run_text(&rounds(&conflicting, 10))), 30);
-    // Kept side by side, they would miss once each, as pages do that follow one another.
+    // If they were stored contiguously, they would miss once each, like consecutive pages.
     assert_eq!(misses_of(&run_text(&rounds(&[0x1ff_e000_1040, 0x1ff_e000_2040, 0x1ff_e000_3040], 10))), 3);
-    // Two of them in the pool and one beside it: spaces are kept apart, and meet in one set.
+    // Two of the pages are in the pool and one is outside: the spaces are separate, but share a set.
     let in_pool =
         "**1** strandline persistent 0x1ffe0001000,8192\n**1** strandline persistent 0x1ffe0011000,4096\n";
     assert_eq!(misses_of(&run_text(&format!("{in_pool}{}", rounds(&conflicting, 10)))), 30);
-    // A page that lies in the pool in part is kept twice. Its halves do not meet; lines a cache's way apart do.
+    // A page that is partly in the pool is stored twice. Its halves are not in one set; lines that differ by the size of a way are.
     let halves = "**1** strandline persistent 0x1000,2048\n";
     assert_eq!(
         misses_of(&run_text(&format!("{halves}{}", rounds(&[0x1000, 0x1800, 0x5000, 0x5800], 10)))),
@@ -271,7 +271,7 @@ fn pages_conflict_by_their_own_addresses() {
     );
     assert_eq!(misses_of(&run_text(&format!("{halves}{}", rounds(&[0x1800, 0x5800, 0x9800], 10)))), 30);
 
-    // So it is with the binary trace that is made of the text.
+    // The binary trace made from the text behaves in the same way.
     std::fs::write(&path, format!("{in_pool}{}", rounds(&conflicting, 10))).unwrap();
     let writer = Rc::new(RefCell::new(None));
     let first = run_with(&path, &machine, none, |machine, header| {
@@ -287,7 +287,7 @@ fn pages_conflict_by_their_own_addresses() {
     assert_eq!(again.statistics.channels, first.unwrap().outcome.statistics.channels);
 }
 
-/// Two pages share a row if their numbers differ in the lowest bit alone.
+/// Two pages share a row if their numbers differ only in the lowest bit.
 #[test]
 fn rows_follow_the_addresses_of_pages() {
     let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());

@@ -1,4 +1,4 @@
-//! ATOM's mechanisms, one by one, and power failures with many updates in flight.
+//! ATOM's mechanisms one by one, and power failures with many updates in flight.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,12 +17,12 @@ use strandline_sim::{Announced, Contents, Machine};
 
 const CORES: u64 = 4;
 const DESIGNS: [Design; 3] = [Design::Base, Design::Posted, Design::Source];
-/// Logs that overflow easily.
+/// Parameters with which logs overflow easily.
 const TIGHT: Parameters =
     Parameters { structures: 4, buckets: 6, records: 1, grants: 400, grant_cycles: 100 };
 const WORDS: u64 = 8 * 512;
 
-/// Four out-of-order cores whose caches are far too small, and two controllers.
+/// Returns a machine with four out-of-order cores whose caches are far too small, and two controllers.
 fn machine() -> Description {
     let mut machine = support::mesh(CORES as usize);
     machine.caches = vec![support::private("L1", 512, 2, 3), support::shared("L2", 4096, 4, 30, 4)];
@@ -66,7 +66,7 @@ fn flush(memory: &Hosted, lines: impl Iterator<Item = u64>) {
     memory.fence(Step::HomeFence);
 }
 
-/// An update that stores to these lines, and flushes them.
+/// Runs an update that stores to these lines, and flushes them.
 fn update(memory: &Hosted, lines: std::ops::Range<u64>) {
     memory.event(Event::Begin);
     for number in lines.clone() {
@@ -82,7 +82,7 @@ fn one(body: impl FnOnce(&Hosted) + 'static) -> Vec<Thread<'static>> {
 
 #[test]
 fn seven_entries_share_a_header_but_for_base() {
-    // Lines 0 to 3 and 8 to 11 have controller 0.
+    // Lines 0 to 3 and 8 to 11 belong to controller 0.
     let seven = || {
         one(|memory| {
             memory.event(Event::Begin);
@@ -110,7 +110,7 @@ fn a_line_is_logged_once_while_it_stays_in_the_first_level() {
             one(move |memory| {
                 memory.event(Event::Begin);
                 for _ in 0..2 {
-                    // Four of them in one set of two ways; the first set of 4 is that of the lines 0, 4, 8...
+                    // Every four of these lines compete for one set of two ways; the first of the 4 sets has the lines 0, 4, 8...
                     for i in 0..lines {
                         memory.store(line(4 * i), 1);
                         memory.store(line(4 * i).word(1), 1);
@@ -159,7 +159,7 @@ fn the_next_update_logs_a_line_again() {
     assert_eq!(count(&machine, "log entries"), 2);
 }
 
-/// Cycles of one store to a line in the first level.
+/// Returns the cycles of one store to a line in the first level.
 fn store_cycles(design: Option<Design>) -> u64 {
     let description = machine();
     let setup = Setup { machine: &description, omitted: None };
@@ -254,23 +254,23 @@ fn impossible_sizes_are_refused() {
     }
 }
 
-/// What each thread does.
+/// The load of each thread.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// Lines of its own that an update stores to.
+    /// How many lines of its own an update stores to.
     own: u64,
-    /// Whether it also takes a lock and stores a ticket to lines that all share.
+    /// Whether it also takes a lock and stores a ticket to lines that all threads share.
     shared: bool,
     updates: u64,
 }
 
-/// More lines than records and caches hold; updates of all threads are in flight together.
+/// An update has more lines than records and caches hold; updates of all threads are in flight together.
 const LONG: Load = Load { own: 20, shared: false, updates: 12 };
 const SHARED: Load = Load { shared: true, ..LONG };
 /// Updates that follow one another before REDO has copied them.
 const SHORT: Load = Load { own: 2, shared: false, updates: 100 };
 
-/// The lines of a thread, which others' are between.
+/// Returns the lines of a thread, which are interleaved with those of others.
 fn own(load: Load, thread: u64) -> impl Iterator<Item = u64> + Clone {
     (0..load.own).map(move |i| thread * 40 + 2 * i)
 }
@@ -279,7 +279,7 @@ fn shared() -> impl Iterator<Item = u64> + Clone {
     (0..3).map(|i| 200 + 5 * i)
 }
 
-/// Update `number` stores its number to all lines of its thread, twice, and a ticket to the shared ones.
+/// Runs updates. Each stores its number to all lines of its thread, twice, and a ticket to the shared ones.
 fn work(memory: &Hosted, load: Load, thread: u64, flushes: bool) {
     let lock = VolatileAddress::new(64);
     for number in 1..=load.updates {
@@ -305,14 +305,14 @@ fn work(memory: &Hosted, load: Load, thread: u64, flushes: bool) {
     }
 }
 
-/// What a crash and recovery have left.
+/// The state after a crash and recovery.
 struct Left {
     at: Cycle,
     events: usize,
     pool: Result<Vec<u64>, String>,
 }
 
-/// What is wrong with it.
+/// Returns what is wrong with the state.
 fn judge(left: &Left, events: &[Announced], load: Load) -> Result<(), String> {
     let pool = left.pool.as_ref().map_err(|why| format!("at {}: {why}", left.at))?;
     let before = &events[..left.events];
@@ -339,7 +339,7 @@ fn judge(left: &Left, events: &[Announced], load: Load) -> Result<(), String> {
     if load.shared { check(values(&mut shared()), all_acknowledged, all_entered) } else { Ok(()) }
 }
 
-/// What is crashed.
+/// The system to crash.
 #[derive(Clone, Copy, Debug)]
 enum Subject {
     Atom(Design, Parameters),
@@ -347,7 +347,7 @@ enum Subject {
     Redo(u64),
 }
 
-/// Lets power fail every so many cycles; how many crashes were judged, and the first that was wrong.
+/// Fails the power at regular intervals. Returns how many crashes were judged, and the first wrong one.
 fn crash(
     description: &Description,
     subject: Subject,
@@ -376,7 +376,7 @@ fn crash(
             Subject::Atom(_, parameters) => recover_with(parameters, &setup, pool, reserved),
             Subject::Redo(lines) => redo::recover_with(lines, &setup, pool, reserved),
         };
-        // A second time: nothing is left to do.
+        // The second recovery has nothing left to do.
         let recovered = recover(pool, reserved).and_then(|()| recover(pool, reserved));
         let pool = recovered.map(|()| pool.to_vec());
         into.borrow_mut().push(Left { at: crash.at, events: crash.events, pool });
@@ -391,7 +391,7 @@ fn crash(
 
 const ROOMY: Parameters = Parameters { structures: 3, buckets: 40, records: 8, grants: 8, grant_cycles: 100 };
 
-/// What goes wrong in a domain, of all designs.
+/// Returns what all designs lose in a domain.
 fn losses(domain: PersistenceDomain) -> Vec<String> {
     let atoms = DESIGNS.into_iter().flat_map(|design| [TIGHT, ROOMY].map(|p| Subject::Atom(design, p)));
     let (mut judged, mut losses) = (0, Vec::new());
@@ -421,7 +421,7 @@ fn power_may_fail_at_any_cycle_where_the_controllers_queues_survive() {
     assert_eq!(losses(PersistenceDomain::Adr), Vec::<String>::new());
 }
 
-/// REDO-2C and ATOM-OPT-2C: a second channel behind each controller, for the log.
+/// REDO-2C and ATOM-OPT-2C: a second channel of each controller, for the log.
 #[test]
 fn power_may_fail_at_any_cycle_with_a_channel_for_the_log() {
     let mut description = machine();
@@ -444,8 +444,8 @@ fn power_may_fail_at_any_cycle_with_a_channel_for_the_log() {
     assert_eq!(losses, Vec::<String>::new());
 }
 
-/// Cycles until a core's updates of one of eight lines each are home, copied by so many controllers' back ends, which wait
-/// long for the log.
+/// Returns after how many cycles a core's updates of one of eight lines each are home. So many controllers' back ends copy them, and wait long for
+/// the log.
 fn copied(controllers: usize, window: usize, domain: PersistenceDomain) -> u64 {
     let mut description = machine();
     description.persistence.domain = domain;
@@ -482,14 +482,14 @@ fn each_controller_has_a_back_end_of_its_own() {
     assert!(2 * wide < alone, "{wide} with eight updates at a time, {alone} with one");
 }
 
-/// Where write queues survive, they hold what is durable and answer at once.
+/// If write queues survive, they hold durable data and answer immediately.
 #[test]
 fn a_back_end_reads_logs_that_are_still_in_the_queues() {
     let (media, queues) = (copied(2, 32, PersistenceDomain::Media), copied(2, 32, PersistenceDomain::Adr));
     assert!(queues < media, "{queues} {media}");
 }
 
-/// Updates that no grant makes room for end the run with what helps.
+/// A run ends with advice if its updates do not fit, even with grants.
 #[test]
 fn a_log_that_is_full_ends_the_run() {
     let description = machine();
@@ -520,10 +520,10 @@ fn every_mutant_is_found_broken() {
         (atom(Design::Source), "atom-opt"),
         ([Subject::Redo(600), Subject::Redo(64)], "atom-redo"),
     ] {
-        // The others take a second life (`strandline-scheme-check/tests/all/machine.rs`, `atom/recovery.rs`).
+        // The others need a second life (`strandline-scheme-check/tests/all/machine.rs`, `atom/recovery.rs`).
         let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
         for mutant in scheme::find(entry).unwrap().mutants.iter().filter(alone) {
-            // Its window is a few cycles of an update.
+            // This mutant shows only in a few cycles of an update.
             let step = if mutant.name == "end-flag" { 41 } else { 211 };
             let found = subjects.into_iter().any(|subject| {
                 [LONG, SHORT, SHARED]

@@ -1,5 +1,4 @@
-//! Hits and misses, access for access the same as those of an independent cache simulator: `reference/generate.py`
-//! says how its counts were made.
+//! Compares hits and misses, access by access, with an independent cache simulator; `reference/generate.py` says how its counts were made.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,8 +10,7 @@ use strandline_sim::controller::Regions;
 use strandline_sim::description::{CacheLevel, Inclusion};
 use strandline_sim::{Contents, Machine};
 
-/// Sets and ways of each level with the hits and misses that pycachesim counted in it, and its digest of which level had
-/// the line of each load.
+/// Sets and ways of each level with the hits and misses that pycachesim counted in it, and a digest of the levels that served each load.
 type Recorded = (&'static [(u64, u64, u64, u64)], u64);
 
 const RECORDED: &[Recorded] = &[
@@ -35,11 +33,11 @@ fn hits_and_misses_are_those_of_an_independent_simulator() {
             .enumerate()
             .map(|(number, &(sets, ways, ..))| CacheLevel {
                 inclusion: Inclusion::NonInclusive,
-                // The time of a load tells which level had the line.
+                // The time of a load reveals which level had the line.
                 ..support::private(&format!("L{}", number + 1), 64 * sets * ways, ways as usize, 1000)
             })
             .collect();
-        // The last level may as well be a shared one: the counts are the same.
+        // The last level may also be a shared one, with the same counts.
         for share_last in [false, true] {
             if share_last && recorded.len() > 1 {
                 let last = machine.caches.last_mut().unwrap();

@@ -1,4 +1,4 @@
-//! A random tester of coherence: every load returns the last store, nothing is lost, and nobody waits for ever.
+//! A random test of coherence: every load returns the last store, nothing is lost, and no thread waits forever.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ fn machine_of(description: &Description) -> Rc<Machine> {
     Rc::new(Machine::new(description, contents, None, None).unwrap())
 }
 
-/// Machines with tiny caches, so that lines move all the time.
+/// Machines with tiny caches, so that lines move constantly.
 fn shapes() -> Vec<Description> {
     let mut all = Vec::new();
     for inclusion in [Inclusion::Inclusive, Inclusion::NonInclusive] {
@@ -60,7 +60,7 @@ fn shapes() -> Vec<Description> {
     all
 }
 
-/// In order and without store queues memory is sequentially consistent: a load returns what was stored last.
+/// In order and without store queues memory is sequentially consistent: a load returns the last stored value.
 #[test]
 fn every_load_returns_the_last_store() {
     for (number, description) in shapes().iter().enumerate() {
@@ -92,7 +92,7 @@ fn every_load_returns_the_last_store() {
         for (word, &value) in model.iter().enumerate() {
             assert_eq!(machine.newest_word(word), value, "machine {number}, word {word} at the end");
         }
-        // Conservation: what is not in memory yet is modified in a cache or held by a channel.
+        // Conservation: data that is not in memory yet is modified in a cache or held by a channel.
         let (dirty, held) = machine.unsettled();
         let lost: Vec<_> = machine.survivors().chunks(8).zip(model.chunks(8)).map(|(a, b)| a != b).collect();
         assert!(lost.iter().filter(|&&lost| lost).count() <= dirty + held);
@@ -149,7 +149,7 @@ fn persistent_step(
         101..110 => {
             let value = random.u64(..);
             memory.store_non_temporal(at, value);
-            // Others see it when it leaves its buffer: with the atomic operation.
+            // Others see the store when it leaves its buffer, which the atomic operation causes.
             let _ = memory.compare_exchange(VolatileAddress::new(0), 1, 1);
             model(&mut |words| words[word as usize] = value);
         }
@@ -157,7 +157,7 @@ fn persistent_step(
     }
 }
 
-/// With store queues a thread sees its own stores at once, and others' in order; atomic counters lose nothing.
+/// With store queues a thread sees its own stores immediately, and others' in order; atomic counters lose nothing.
 #[test]
 fn store_queues_keep_program_order() {
     for description in shapes() {
@@ -169,7 +169,7 @@ fn store_queues_keep_program_order() {
             .map(|thread| {
                 Box::new(move |memory: &Hosted| {
                     let mut random = fastrand::Rng::with_seed(thread);
-                    // Each thread counts up two words of its own on lines that all share: first a, then b.
+                    // Each thread increments two words of its own on shared lines: first a, then b.
                     let own = |who: u64, which: u64| PersistentAddress::new(8 * (who + 8 * (1 + which)));
                     let counter = PersistentAddress::new(0);
                     let mut seen = [0; 6];

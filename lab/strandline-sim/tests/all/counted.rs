@@ -1,4 +1,4 @@
-//! The table of instructions that transactions in software are charged, against the programs as they are.
+//! Compares the table of instructions charged to transactions in software with the present programs.
 
 use serde::Deserialize;
 use strandline_sim::run::{PoolSizes, Prepared, Run};
@@ -18,7 +18,7 @@ struct Table {
     transactions: Vec<Row>,
 }
 
-/// Accesses and words of a transaction, a range counted once and word by word, as `examples/instructions.rs` counts them.
+/// Returns the accesses and words of a transaction, with a range counted once and word by word, as `examples/instructions.rs` counts them.
 fn counted(row: &Row, transactions: u64) -> (f64, f64) {
     let machine = file::load("opteron", &[""; 0]).unwrap();
     let workload = ALL.of_name(&row.workload).unwrap();
@@ -37,8 +37,8 @@ fn counted(row: &Row, transactions: u64) -> (f64, f64) {
     (core.operations as f64 / each, (outcome.statistics.accesses + core.fences) as f64 / each)
 }
 
-/// What a transaction is charged is its accesses times a row's instructions: if a program has come to make more or fewer accesses, it is charged
-/// more or fewer than were counted. The tree that shifts pairs is left out, since it takes half a minute.
+/// A transaction is charged its accesses times a row's instructions. If a program now makes more or fewer accesses, it is charged more or fewer
+/// instructions than were counted. The tree that shifts pairs is left out, since it takes half a minute.
 #[test]
 fn transactions_make_the_accesses_that_the_table_was_made_of() {
     let table: Table = toml::from_str(include_str!("../../data/transactions.toml")).unwrap();

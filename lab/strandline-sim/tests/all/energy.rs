@@ -1,4 +1,4 @@
-//! Energy against counts by hand.
+//! Compares energy with counts derived by reasoning.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use super::support;
 const NVM: DeviceEnergy = DeviceEnergy { activation_nj: 10.0, read_nj: 1.0, write_nj: 100.0 };
 const DRAM: DeviceEnergy = DeviceEnergy { activation_nj: 20.0, read_nj: 2.0, write_nj: 3.0 };
 
-/// Loads a line twice, another once, stores to a third, loads a fourth, writes the third back, and loads a word that a crash loses.
+/// Loads a line twice and another one once, stores to a third, loads a fourth, writes the third back, and loads a volatile word.
 fn program(memory: &Hosted) {
     let line = |number: u64| PersistentAddress::new(64 * number);
     memory.load(line(0));
@@ -49,16 +49,16 @@ fn accesses_are_counted_by_kind() {
         machine.nvm.energy = Some(NVM);
         machine.dram.as_mut().unwrap().energy = Some(DRAM);
     };
-    // Six lookups. Four reads of NVM, each of which opens a row, and a write; a read of DRAM.
+    // There are six lookups; four reads of NVM, each of which opens a row, and a write; and a read of DRAM.
     let parts = [part("L1", 6.0 * 0.5), part("nvm", 4.0 * 11.0 + 100.0), part("dram", 22.0)];
     assert_eq!(energy(all), Some(Energy { parts: parts.to_vec(), total_nj: Some(169.0) }));
-    // Rows of four lines: three of the four reads find theirs open.
+    // With rows of four lines, three of the four reads find their row open.
     let rows = energy(|machine| {
         all(machine);
         machine.nvm.row_buffer_bytes = 256;
     });
     assert_eq!(rows.unwrap().parts[1], part("nvm", 10.0 + 4.0 + 100.0));
-    // Rows of one line: the write opens its own, where it needs one.
+    // With rows of one line, the write opens its own row if it needs one.
     let rows = |activation_ns: f64| {
         energy(|machine| {
             all(machine);
@@ -77,7 +77,7 @@ fn what_has_no_figures_has_no_energy() {
     assert_eq!(some, Energy { parts: vec![part("nvm", 144.0)], total_nj: None });
 }
 
-/// The machine of NVMain's file has all figures; what inherits the processor alone has none for its memory.
+/// The machine of NVMain's file has all figures; a machine that inherits only the processor has none for its memory.
 #[test]
 fn machines_say_where_they_have_figures() {
     let load = |name| strandline_sim::file::load(name, &[""; 0]).unwrap();

@@ -1,4 +1,4 @@
-//! The loop that docs/simulator.md explains cycle by cycle: the page has what this prints.
+//! Compares the loop that docs/simulator.md explains cycle by cycle with the page.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use strandline_sim::{Contents, Machine, Statistics};
 
 const ITERATIONS: u64 = 2;
 
-/// What each operation does, and the core's clock after it.
+/// The operations, each with the core's clock after it.
 type Clocks = Vec<(String, u64)>;
 
-/// Each iteration stores to two lines, writes them back and waits.
+/// Stores to two lines, writes them back and waits, in each iteration.
 fn iterate(memory: &Hosted, clock: &dyn Fn() -> u64) -> Clocks {
     let mut clocks = Vec::new();
     let mut after = |what: String| clocks.push((what, clock()));
@@ -35,8 +35,8 @@ fn iterate(memory: &Hosted, clock: &dyn Fn() -> u64) -> Clocks {
     clocks
 }
 
-/// The loop on a core of `pcm`, alone and with a cycle of instructions beside each operation; also when memory accepts each line and
-/// knows that it is written.
+/// Runs the loop on a core of `pcm`, alone and with a cycle of instructions for each operation. Also returns when memory accepts each line and knows
+/// that it is written.
 fn run(settings: &[&str]) -> (Clocks, Vec<u64>, Statistics) {
     let fixed = ["cores.count=1", "cores.instructions_per_access=2", "controllers.pages='in-order'"];
     let settings: Vec<&str> = fixed.iter().chain(settings).copied().collect();

@@ -1,5 +1,5 @@
-//! The bytes that hardware schemes write to their logs, against counts by hand: a transaction that stores a word in each of ten
-//! lines. A line is 64 bytes.
+//! Compares the bytes that hardware schemes write to their logs with counts derived by reasoning, for a transaction that stores a word in each of ten
+//! lines. A line has 64 bytes.
 
 use std::rc::Rc;
 
@@ -43,14 +43,14 @@ fn store(memory: &Hosted, lines: std::ops::Range<u64>) {
     lines.for_each(|number| memory.store(line(number), 1));
 }
 
-/// A transaction of ten lines, which is durable at its end.
+/// Runs a transaction of ten lines, which is durable at its end.
 fn transaction(memory: &Hosted) {
     store(memory, 0..LINES);
     memory.event(Event::Commit(1));
     memory.fence(Step::CommitFence);
 }
 
-/// The same, of a program that writes its lines back before it commits.
+/// Like [`transaction`], for a program that writes its lines back before it commits.
 fn flushed_transaction(memory: &Hosted) {
     store(memory, 0..LINES);
     (0..LINES).for_each(|number| memory.write_back(line(number), Step::HomeWriteBack));
@@ -61,16 +61,16 @@ fn flushed_transaction(memory: &Hosted) {
 #[test]
 fn atom_writes_old_values_and_headers() {
     let bytes = |scheme| run(&support::small(1), scheme, flushed_transaction).hardware_log_bytes;
-    // Ten old values. A header for the first seven, and one for the other three when the first of them goes home.
+    // Ten old values, a header for the first seven, and one for the other three when the first of them goes home.
     assert_eq!(bytes("atom"), 64 * (10 + 2));
     assert_eq!(bytes("atom-opt"), 64 * (10 + 2));
-    // A header for each.
+    // There is a header for each old value.
     assert_eq!(bytes("atom-base"), 64 * (10 + 10));
 }
 
 #[test]
 fn redo_combines_four_entries_in_a_line() {
-    // Ten words and the commit are eleven entries, three lines; and the line that says up to which commit all is home.
+    // Ten words and the commit are eleven entries, which fill three lines; one more line holds the commit up to which all are home.
     assert_eq!(run(&support::small(1), "atom-redo", transaction).hardware_log_bytes, 64 * (3 + 1));
 }
 
@@ -99,15 +99,15 @@ fn the_undo_log_writes_an_entry_for_each_store_and_a_mark() {
 #[test]
 fn loose_ordering_writes_blocks_and_the_metadata_of_their_groups() {
     let bytes = |scheme| run(&support::three_levels(), scheme, transaction).hardware_log_bytes;
-    // Groups of seven blocks, each with a line of metadata; H-WAL's commit record is one more.
+    // Groups of seven blocks have a line of metadata each; H-WAL's commit record is one more.
     assert_eq!(bytes("h-wal"), 64 * (10 + 2 + 1));
     assert_eq!(bytes("ec-wal"), 64 * (10 + 2));
     assert_eq!(bytes("loc-wal"), 64 * (10 + 2));
-    // The last level keeps them.
+    // The last level keeps the blocks.
     assert_eq!(bytes("kiln"), 0);
     assert_eq!(bytes("loc-kiln"), 0);
-    // A second transaction of the window stores to the first line again: its new version takes the old one's place, and a block of
-    // dependency pairs is added.
+    // A second transaction of the window stores to the first line again: its new version takes the old one's place, and a block of dependency pairs
+    // is added.
     let overlapping = |memory: &Hosted| {
         store(memory, 0..LINES);
         memory.event(Event::Commit(1));
@@ -119,7 +119,7 @@ fn loose_ordering_writes_blocks_and_the_metadata_of_their_groups() {
     assert_eq!(found.hardware_log_bytes, 64 * (9 + 1 + 1 + 2));
 }
 
-/// Nothing is counted before the region of interest, and what is counted is in the result, beside software's logs.
+/// Nothing is counted before the region of interest; the result includes the count beside that of software's logs.
 #[test]
 fn the_result_has_the_logs_of_hardware_and_of_software() {
     let machine = strandline_sim::file::load("loc", &[""; 0]).unwrap();
@@ -135,7 +135,7 @@ fn the_result_has_the_logs_of_hardware_and_of_software() {
     assert_eq!(undo.statistics.cores[0].stores, 200, "a swap stores two words");
     assert_eq!(undo.statistics.hardware_log_bytes, 100 * (2 * 24 + 8));
     assert_eq!(undo.log_bytes_per_tx, 56.0);
-    // Persist buffers have no log of their own: what they order is the software's.
+    // Persist buffers have no log of their own: they order the software's log.
     let buffered = find("persist-epoch", "sct-epoch", 100);
     assert_eq!(buffered.statistics.hardware_log_bytes, 0);
     assert!(buffered.log_bytes_per_tx >= 32.0, "{}", buffered.log_bytes_per_tx);

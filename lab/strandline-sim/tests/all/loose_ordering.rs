@@ -1,4 +1,4 @@
-//! The systems of Loose-Ordering Consistency: power failures at any cycle, aborts, and that every rule is needed.
+//! The systems of Loose-Ordering Consistency: power failures at any cycle, aborts, and tests that every rule is necessary.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,11 +13,11 @@ use strandline_sim::numbers::Cycle;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
 use strandline_sim::{Contents, Machine};
 
-/// Lines that transactions use; the first few are used more often.
+/// How many lines transactions use; the first ones are used more often.
 const LINES: u64 = 96;
 const WORDS: usize = 8 * LINES as usize;
 
-/// One core with caches so small that everything is evicted all the time.
+/// Returns a machine with one core and caches so small that lines are evicted constantly.
 fn machine(row_bytes: u64) -> Description {
     let mut machine = support::small(1);
     machine.name = "tiny".into();
@@ -31,16 +31,16 @@ fn machine(row_bytes: u64) -> Description {
     machine
 }
 
-/// What a history must be recovered to.
+/// The expected states of a history.
 struct History {
-    /// The words after each commit, the first before all.
+    /// The words after each commit; the first state precedes all commits.
     states: RefCell<Vec<Vec<u64>>>,
-    /// Loads that gave something else.
+    /// How many loads returned a wrong value.
     wrong: Cell<u64>,
 }
 
-/// Random transactions, some aborted by the hardware alone, some made durable by TxFlush at once. Loads between them keep
-/// banks busy, so that the writes of a commit overtake one another.
+/// Runs random transactions, some of which the hardware aborts and some of which TxFlush makes durable immediately. Loads between them keep banks
+/// busy, so that the writes of a commit overtake one another.
 fn program(memory: &Hosted, history: &History, seed: u64, transactions: u64) {
     let mut random = Rng::with_seed(seed);
     let mut now = history.states.borrow()[0].clone();
@@ -58,7 +58,7 @@ fn program(memory: &Hosted, history: &History, seed: u64, transactions: u64) {
         }
         let mut next = now.clone();
         memory.event(Event::Begin);
-        // Some fill several block groups.
+        // Some transactions fill several block groups.
         let stores = if random.u8(..4) == 0 { 24 } else { 7 };
         for _ in 0..random.u64(1..stores) {
             let word = word(&mut random);
@@ -86,8 +86,8 @@ fn program(memory: &Hosted, history: &History, seed: u64, transactions: u64) {
     }
 }
 
-/// Runs histories and counts what is wrong: loads, images that recovery refuses, and images that are no state of
-/// the history at or after the last acknowledged one.
+/// Runs histories and counts what is wrong: loads, images that recovery refuses, and images that are not a state of the history at or after the last
+/// acknowledged one.
 fn violations(
     entry: &Entry,
     degree: Option<u64>,
@@ -97,7 +97,7 @@ fn violations(
     violations_on(|_| (), entry, degree, omitted, seeds)
 }
 
-/// As [`violations`], on a machine that is changed.
+/// Like [`violations`], on a changed machine.
 fn violations_on(
     change: impl Fn(&mut Description),
     entry: &Entry,
@@ -107,7 +107,7 @@ fn violations_on(
 ) -> Result<u64, String> {
     let mut judged = 0;
     for seed in seeds {
-        // With rows of eight lines the blocks of a group share a bank, and those of the next have another.
+        // With rows of eight lines the blocks of a group share a bank, and those of the next group have another one.
         let mut machine = machine(if seed % 2 == 0 { 0 } else { 512 });
         change(&mut machine);
         machine.scheme.extend(degree.map(|degree| ("speculation".into(), degree)));
@@ -159,7 +159,7 @@ fn count(machine: &Machine, name: &str) -> u64 {
     all.iter().find(|(other, _)| other == name).unwrap_or_else(|| panic!("no {name} in {all:?}")).1
 }
 
-/// Runs `body` on the machine of the paper, changed, with a scheme.
+/// Runs `body` with a scheme on the paper's machine, changed.
 fn run(
     name: &str,
     change: impl Fn(&mut Description),
@@ -178,7 +178,7 @@ fn run(
     running
 }
 
-/// Versions stay until LastCommittedTxID passes them, which is when the window closes: those of 32 transactions do not fit 16 ways.
+/// Versions stay until LastCommittedTxID passes them when the window closes: those of 32 transactions do not fit 16 ways.
 #[test]
 fn versions_stay_until_the_window_closes() {
     let rewrites = |name: &str, transactions: u64| {
@@ -200,17 +200,17 @@ fn versions_stay_until_the_window_closes() {
             count(&machine, "dependency_pairs"),
         )
     };
-    // The block, and two of pairs: for each of the other transactions one with its successor, and one that counts its blocks.
+    // The log has the block, and two blocks of pairs: each other transaction has a pair with its successor, and one that counts its blocks.
     assert_eq!(rewrites("loc-wal", 16), (0, 1 + 2, 15));
     let (overflows, blocks, pairs) = rewrites("loc-wal", 32);
-    // 16 ways: the block, which is evicted to the log once, and 15 versions.
+    // With 16 ways: the block, which is evicted to the log once, and 15 versions.
     assert_eq!((overflows, pairs), (15, 15));
     assert!(blocks > 1 + 1 + overflows, "{blocks}");
-    // A window of LOC-Kiln becomes valid as a whole: versions that are overwritten are dropped, not logged.
+    // A window of LOC-Kiln becomes valid as a whole: overwritten versions are dropped, not logged.
     assert_eq!(rewrites("loc-kiln", 16), (0, 0, 0));
 }
 
-/// Cycles of a commit of eight blocks, with so many write-backs in flight.
+/// Measures the cycles of a commit of eight blocks, for several limits of write-backs in flight.
 #[test]
 fn the_commit_logic_has_so_many_write_backs_in_flight() {
     let commit = |write_backs: usize| {
@@ -227,13 +227,13 @@ fn the_commit_logic_has_so_many_write_backs_in_flight() {
         });
         cycles.get()
     };
-    // Each block goes 30 cycles through the levels and is written in 168; the record is written when the last is there.
+    // Each block takes 30 cycles through the levels and 168 to be written; the record is written when the last block is there.
     assert_eq!(commit(1), 8 * (30 + 168) + 168);
     let (two, eight) = (commit(2), commit(8));
     assert!(3 * two < 2 * commit(1) && eight < two, "{two} {eight}");
 }
 
-/// Blocks written home, and how often a transaction waited for some, after so many transactions of a block each.
+/// Counts the blocks written home, and how often a transaction waited for some, after transactions of a block each.
 #[test]
 fn a_window_completes_when_the_machine_says() {
     const TRANSACTIONS: u64 = 64;
@@ -253,20 +253,20 @@ fn a_window_completes_when_the_machine_says() {
         (count(&machine, "blocks_home"), count(&machine, "begin_stalls_for_home"))
     };
     use WindowCompletes::{Home, Logged};
-    // H-WAL writes home anyway; the others leave that to evictions, of which there are none.
+    // H-WAL writes home in any case; the others leave that to evictions, of which there are none.
     assert_eq!(counts("h-wal", Logged), (TRANSACTIONS, 0));
     assert_eq!(counts("loc-wal", Logged), (0, 0));
     for (name, window) in [("h-wal", 1), ("ec-wal", 1), ("loc-wal", 16)] {
-        // All but the last window are waited for; that one's blocks are on their way when the run ends, or not sent yet.
+        // The transactions wait for all windows except the last, whose blocks are being written when the run ends, or have not been sent.
         let (home, waits) = counts(name, Home);
         assert!(home >= TRANSACTIONS - window, "{name}: {home}");
         assert_eq!(waits, TRANSACTIONS / window - 1, "{name}");
     }
-    // Kiln's last level is memory that lasts: there is nothing to write home.
+    // Kiln's last level is non-volatile, so there is nothing to write home.
     assert_eq!(counts("loc-kiln", Home), counts("loc-kiln", Logged));
 }
 
-/// Windows that complete at home, their blocks one at a time, survive power failures as well.
+/// Windows that complete at home, with their blocks written one at a time, also survive power failures.
 #[test]
 fn windows_that_complete_at_home_are_recovered() {
     let change = |machine: &mut Description| {
@@ -279,7 +279,7 @@ fn windows_that_complete_at_home_are_recovered() {
     }
 }
 
-/// Cycles from the commit of eight blocks to the begin of the next transaction, with so many write-backs home in flight.
+/// Measures the cycles from the commit of eight blocks to the beginning of the next transaction, for several limits of write-backs home in flight.
 #[test]
 fn so_many_write_backs_home_are_in_flight() {
     let home = |write_backs| {
@@ -301,15 +301,15 @@ fn so_many_write_backs_home_are_in_flight() {
         });
         cycles.get()
     };
-    // Each block goes 30 cycles through the levels and is written in 168.
+    // Each block takes 30 cycles through the levels and 168 to be written.
     assert_eq!(home(Some(1)), 8 * (30 + 168));
     assert_eq!(home(Some(2)), 4 * (30 + 168));
     assert_eq!(home(Some(8)), 30 + 168);
-    // As evicted lines they go to eight banks at once.
+    // Sent like evicted lines, they go to eight banks at once.
     assert_eq!(home(None), 168);
 }
 
-/// A transaction that the hardware takes back takes back no stores of anybody else's, not even from outside transactions.
+/// A transaction that the hardware aborts reverts only its own stores, and none from outside transactions.
 #[test]
 fn an_abort_leaves_what_was_stored_outside_transactions() {
     for name in ["h-wal", "loc-wal"] {
@@ -330,7 +330,7 @@ fn an_abort_leaves_what_was_stored_outside_transactions() {
 }
 
 const LOGS: [&str; 3] = ["h-wal", "ec-wal", "loc-wal"];
-/// Speculation degrees beside the paper's.
+/// Speculation degrees besides the paper's.
 const DEGREES: [u64; 5] = [2, 4, 8, 32, 64];
 
 fn find(name: &str) -> &'static Entry {
@@ -365,7 +365,7 @@ fn loc_kiln_survives() {
 fn every_rule_is_needed_in_every_system() {
     let mut missed = Vec::new();
     for entry in LOGS.into_iter().chain(["kiln", "loc-kiln"]).map(find) {
-        // The others take a second life (`strandline-scheme-check/tests/all/machine.rs`).
+        // The others need a second life (`strandline-scheme-check/tests/all/machine.rs`).
         let alone = |mutant: &&Mutant| !BETWEEN_LIVES.contains(&mutant.name);
         for mutant in entry.mutants.iter().filter(alone) {
             if violations(entry, None, Some(mutant.name), 0..100).is_ok() {

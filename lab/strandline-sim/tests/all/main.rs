@@ -1,4 +1,4 @@
-//! One program, so that the simulator is linked once.
+//! One test program, so that the simulator is linked once.
 
 mod atom;
 mod cache_reference;

@@ -1,13 +1,13 @@
-//! The controller and the medium of the machine `pcm` against figures of NVMain, measured once.
+//! Compares the controller and the medium of the machine `pcm` with figures of NVMain, which were measured once.
 //!
-//! NVMain: github.com/SEAL-UCSB/NVmain, commit ad28c0c72d0d (2018-08-29), with its `Config/PCM_ISSCC_2012_4GB.config`. A driver in the
-//! place of its trace reader sends it 2,000 requests of a [`Stream`], at most one in each of its cycles of 2.5 ns, as long as fewer
-//! than so many are outstanding: a read until its data have come back, and a write until the queue accepts it ([`Ends::Accepted`]) or until
-//! NVMain reports it complete ([`Ends::Written`]). At the end the write queue is drained. A figure is the time of the last
-//! answer, divided by the number of requests. [`measure`] does the same with a channel of ours.
+//! NVMain: github.com/SEAL-UCSB/NVmain, commit ad28c0c72d0d (2018-08-29), with its `Config/PCM_ISSCC_2012_4GB.config`. A driver in place of its trace
+//! reader sends it 2,000 requests of a [`Stream`], at most one in each of its cycles of 2.5 ns, while fewer than a limit are outstanding. A read is
+//! outstanding until its data have come back, and a write until the queue accepts it ([`Ends::Accepted`]) or until NVMain reports it complete
+//! ([`Ends::Written`]). At the end the write queue is drained. A figure is the time of the last answer, divided by the number of requests.
+//! [`measure`] does the same with a channel of ours.
 //!
-//! NVMain does not read the file's `RBsize 4`: the key that it reads is `RBSize`, and its default is 32 columns. `pcm` has the four that
-//! the file means, and its figures were measured with `RBSize=4`. Those of the file as NVMain reads it are compared as well.
+//! NVMain ignores the file's `RBsize 4`: the key that it reads is `RBSize`, and its default is 32 columns. `pcm` has four columns, as the file
+//! intends, and its figures were measured with `RBSize=4`. Figures of the file as NVMain reads it are compared as well.
 
 use strandline_sim::controller::{Channel, Medium, NOT_HELD};
 use strandline_sim::description::Description;
@@ -15,11 +15,11 @@ use strandline_sim::numbers::{CoreId, Cycle, LineNumber};
 use strandline_sim::nvm::Banks;
 
 const REQUESTS: u64 = 2000;
-/// Lines of the memory that the streams are in, from its beginning.
+/// How many lines the streams use, from the beginning of memory.
 const LINES: u64 = 1 << 16;
-/// The generator's first state.
+/// The generator's initial state.
 const SEED: u64 = 88_172_645_463_325_252;
-/// A cycle of NVMain's (`CLK 400`), in which at most one request is sent.
+/// NVMain's cycle in nanoseconds (`CLK 400`), in which at most one request is sent.
 const CYCLE_NS: f64 = 2.5;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ enum Stream {
     SequentialReads,
     RandomWrites,
     SequentialWrites,
-    /// Of three requests the last is a write; of two the first is to the next line of a sequence, the second to a random one.
+    /// The last of every three requests is a write; of the other two the first is to the next line of a sequence, the second to a random line.
     Mix,
 }
 
@@ -38,7 +38,7 @@ use Stream::{Mix, RandomReads, RandomWrites, SequentialReads, SequentialWrites};
 type Request = (bool, u64);
 
 impl Stream {
-    /// Sequences begin at line 0. Random lines are those of Marsaglia's xorshift (13, 7, 17), its upper 44 bits modulo [`LINES`].
+    /// Returns the requests. Sequences begin at line 0. Random lines come from Marsaglia's xorshift (13, 7, 17), its upper 44 bits modulo [`LINES`].
     fn requests(self) -> impl Iterator<Item = Request> {
         let (mut next, mut random) = (0, SEED);
         (0..REQUESTS).map(move |number| {
@@ -66,18 +66,18 @@ impl Stream {
 enum Ends {
     /// When the queue has accepted it.
     Accepted,
-    /// When it is on the medium, and the controller knows.
+    /// When it is on the medium and the controller knows.
     Written,
 }
 
-/// A channel and the requests that are outstanding.
+/// A channel and the outstanding requests.
 struct Driver {
     channel: Channel,
     medium: Medium,
     now: Cycle,
-    /// When those outstanding end whose end is known.
+    /// When outstanding requests end, if known.
     ends: Vec<Cycle>,
-    /// Writes that have not begun.
+    /// How many writes have not begun.
     waiting: usize,
 }
 
@@ -132,7 +132,7 @@ impl Driver {
         self.take_begun();
     }
 
-    /// Empties the write queue; when the last write has ended.
+    /// Empties the write queue. Returns when the last write has ended.
     fn finish(mut self) -> Cycle {
         self.channel.wait_for_all(CoreId::new(0));
         while self.channel.held() > 0 {
@@ -143,7 +143,7 @@ impl Driver {
     }
 }
 
-/// Nanoseconds a line.
+/// Returns nanoseconds per line.
 fn measure(machine: &Description, stream: Stream, outstanding: usize, ends: Ends) -> f64 {
     let mut driver = Driver::new(machine);
     let mut last = Cycle::ZERO;
@@ -158,7 +158,7 @@ fn measure(machine: &Description, stream: Stream, outstanding: usize, ends: Ends
     machine.seconds(last.max(driver.finish()).number()) * 1e9 / REQUESTS as f64
 }
 
-/// Checks that ours are within `tolerance` of NVMain's figures: the stream, how many requests are outstanding, nanoseconds a line.
+/// Checks that ours are within `tolerance` of NVMain's figures: the stream, the limit of outstanding requests, nanoseconds per line.
 fn compare(machine: &Description, ends: Ends, tolerance: f64, figures: &[(Stream, usize, f64)]) {
     for &(stream, outstanding, nvmain) in figures {
         let ours = measure(machine, stream, outstanding, ends);
@@ -177,7 +177,7 @@ fn pcm(settings: &[&str]) -> Description {
     strandline_sim::file::load("pcm", settings).unwrap()
 }
 
-/// The file with `RBSize=4`: what `pcm` describes.
+/// The file with `RBSize=4`, which `pcm` describes.
 #[test]
 fn pcm_is_as_fast_as_nvmain() {
     let figures = [
@@ -195,12 +195,11 @@ fn pcm_is_as_fast_as_nvmain() {
     compare(&pcm(&[]), Ends::Accepted, 0.02, &figures);
 }
 
-/// The file with `RBSize=4` and `MEM_CTL=FRFCFS`, since FRFCFS-WQF begins no write below its high watermark, however many wait for it.
+/// The file with `RBSize=4` and `MEM_CTL=FRFCFS`, since FRFCFS-WQF begins no write below its high watermark, even if requests wait for it.
 ///
-/// FRFCFS has one queue for both directions, which matters where reads and writes to one bank are outstanding together: the mix with
-/// eight takes 71.98 ns there and 86.4 here. In both a write to the open row goes before a read that would close the row (without that it
-/// takes 105 ns here). There a read of another row also waits for later reads of the open one; here a read's time is known when it
-/// arrives.
+/// FRFCFS has one queue for both directions, which matters if reads and writes to one bank are outstanding together: the mix with eight takes 71.98
+/// ns there and 86.4 here. In both a write to the open row precedes a read that would close the row (without that it takes 105 ns here). In NVMain a
+/// read of another row also waits for later reads of the open one; here a read's time is known when it arrives.
 #[test]
 fn a_write_that_is_waited_for_takes_as_long_as_in_nvmain() {
     let figures = [
@@ -216,10 +215,10 @@ fn a_write_that_is_waited_for_takes_as_long_as_in_nvmain() {
 
 /// The file as it is, of which NVMain reads rows of 32 columns.
 ///
-/// Three figures are left out, for NVMain's starvation rule: with four hits since a row was opened (`StarvationThreshold`, 4 by default), a
-/// request to another row goes before further hits. So a sequence's last lines in a row wait until the next row has been opened,
-/// and the row is opened again for them: 3 activations for 32 lines instead of 1. It makes sequential reads, eight outstanding, 21.58 ns (13.93
-/// here) and sequential writes 187.13 (162.81 here). Here a read's time is fixed when it arrives, and nothing overtakes it.
+/// Three figures are left out because of NVMain's starvation rule: after four hits since a row was opened (`StarvationThreshold`, 4 by default), a
+/// request to another row precedes further hits. So a sequence's last lines in a row wait until the next row has been opened, and the row is opened
+/// again for them: 3 activations for 32 lines instead of 1. Sequential reads, eight outstanding, then take 21.58 ns (13.93 here) and sequential
+/// writes 187.13 (162.81 here). Here a read's time is fixed when it arrives, and nothing overtakes it.
 #[test]
 fn longer_rows_are_as_fast_as_in_nvmain() {
     let figures = [

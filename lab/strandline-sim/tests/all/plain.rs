@@ -1,5 +1,4 @@
-//! Plain programs on the machine: what they do is what their structures do, their locks isolate, and the hardware makes their
-//! critical sections atomic.
+//! Plain programs on the machine: they do what their structures do, their locks isolate, and the hardware makes their critical sections atomic.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -58,11 +57,11 @@ fn a_program_alone_does_nothing_but_its_loads_and_stores() {
         outcome.statistics.cores[0]
     };
     let plain = of("plain");
-    // Two loads, and two stores but where an entry meets itself.
+    // There are two loads and two stores, except where an entry is swapped with itself.
     assert_eq!(plain.loads, 2 * transactions);
     assert!(plain.stores > 19 * transactions / 10 && plain.stores <= 2 * transactions, "{plain:?}");
     assert_eq!((plain.atomics, plain.write_backs), (0, 0));
-    // What is charged beside them was counted of this program.
+    // The additional instructions were counted in this program.
     let counted = Instructions::of_plain("sps", 8).unwrap();
     let expected = (counted.access + 1.0) * plain.operations as f64;
     assert!((plain.instructions as f64 / expected - 1.0).abs() < 0.01, "{plain:?}, {expected}");
@@ -70,10 +69,10 @@ fn a_program_alone_does_nothing_but_its_loads_and_stores() {
     assert!(of("hardware+single-writer").instructions > plain.instructions);
 }
 
-/// Where instructions are fetched in the core's own time, the program's own loads and stores take that and a hit, as its others do.
+/// If instructions are fetched in the core's own time, the program's private loads and stores take that time and a hit, like its other ones.
 #[test]
 fn private_accesses_take_a_hit_where_instructions_are_fetched() {
-    // Fits the first level.
+    // The array fits the first level.
     let small = Sizes { array_words: 64, ..Sizes::small() };
     let prepared = Prepared::new(&SPS, &small, sizes(), 1).unwrap();
     let mut machine = support::small(1);
@@ -87,7 +86,7 @@ fn private_accesses_take_a_hit_where_instructions_are_fetched() {
     };
     let ((ahead, operations), (fetched, _)) = (cycles(0), cycles(3));
     let counted = Instructions::of_plain("sps", 8).unwrap();
-    // A hit takes a cycle, as each other instruction does; sps has no ranges here.
+    // A hit takes a cycle, like each other instruction; sps has no ranges here.
     let expected = operations * (3.0 + 3.0 * (counted.private_loads + counted.private_stores));
     assert!(((fetched - ahead) / expected - 1.0).abs() < 0.01, "{ahead} {fetched} {expected}");
 }
@@ -115,11 +114,11 @@ fn the_further_words_of_a_range_cost_less_than_its_first() {
     assert!(further > 2.0 * core.operations as f64, "{core:?}");
     let expected = words + counted.access * core.operations as f64 + counted.word * further;
     assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
-    // A description that says how many has the last word, for each word.
+    // A number of instructions in the description overrides the counts, for each word.
     assert_eq!(instructions(Some(10.0)).0, 11.0 * words);
 }
 
-/// Workloads whose critical sections declare locks of parts, small, with entries that are lines of their own.
+/// Small workloads whose critical sections declare locks of parts, with entries that are lines of their own.
 fn of_parts() -> Vec<(WorkloadKind, Sizes)> {
     let words = Sizes { array_words: 256, ..Sizes::small() };
     let lines = Sizes { value_bytes: 64, ..words };
@@ -127,7 +126,7 @@ fn of_parts() -> Vec<(WorkloadKind, Sizes)> {
     vec![(&SPS, words), (&SPS, lines), (&HASH, chains), (&KVSTORE, chains), (&SDG, chains)]
 }
 
-/// Power fails all over a run of several threads whose locks are those that they declare, and recovery leaves a whole structure.
+/// Power fails throughout a run of several threads whose locks are those that they declare, and recovery leaves a consistent structure.
 #[test]
 fn declared_locks_isolate_and_the_hardware_makes_atomic() {
     let machine = |cores| Description { name: "plain".into(), ..support::mesh(cores) };
@@ -158,13 +157,13 @@ fn declared_locks_isolate_and_the_hardware_makes_atomic() {
                 }
             }
         }
-        // Without the hardware there is nothing that would put it together again; a chain is changed by a single word.
+        // Without the hardware nothing would repair the structure. Only a chain is changed by a single word.
         assert!(torn > 0 || workload == &HASH || workload == &KVSTORE, "{workload:?}");
     }
 }
 
-/// Where each thread has a structure, they share nothing but the heap's table of chunks, and survive as well. Under one lock for all
-/// the same program waits.
+/// If each thread has its own structure, threads share only the heap's table of chunks, and survive as well. Under one lock for everything the same
+/// program waits.
 #[test]
 fn locks_guard_what_their_scope_says() {
     let hardware = scheme::find("atom").unwrap();
@@ -185,7 +184,7 @@ fn locks_guard_what_their_scope_says() {
             }
             if lock_scope == LockScope::Thread {
                 assert_eq!(prepared.structures(), 4);
-                // It is not what other scopes have filled.
+                // A pool filled for this scope does not fit other scopes.
                 let shared = Prepared::new(workload, &sizes, self::sizes(), 4).unwrap();
                 assert!(shared.run(&machine, hardware, &run, Vec::new()).is_err());
             }
@@ -195,8 +194,8 @@ fn locks_guard_what_their_scope_says() {
     }
 }
 
-/// A word that is stored in parts is so many stores, entries of the store queue and entries of a log that has one for each store, and is
-/// copied in as many more instructions as were counted.
+/// A word stored in parts counts as several stores, entries of the store queue and entries of a log that has one for each store. Copying it takes as
+/// many more instructions as were counted.
 #[test]
 fn a_word_is_stored_in_parts_of_the_programs_width() {
     let sizes = Sizes { value_bytes: 64, ..Sizes::small() };
@@ -225,14 +224,14 @@ fn a_word_is_stored_in_parts_of_the_programs_width() {
         // Each store is an entry of the queue.
         let samples = |core: CoreStatistics| core.store_queue_occupancy.samples;
         assert_eq!(samples(narrow) - samples(redo), narrow.stores - redo.stores, "{bytes}");
-        // A log of lines is not concerned. All words here are copied.
+        // A log of lines does not change. All words here are copied.
         let (narrow, entries) = of("atom", "plain-flushed+locks", bytes);
         assert_eq!(entries, atom_entries, "{bytes}");
         let copied = |bytes| copied_word(bytes, Compiled::Optimised).unwrap();
         let expected = (copied(bytes) - copied(8)) / 2.0 * (atom.loads + atom.stores) as f64;
         let found = (narrow.instructions - atom.instructions) as f64;
         assert!((found / expected - 1.0).abs() < 0.02, "{bytes}: {found} {expected}");
-        // Neither are transactions in software.
+        // Transactions in software do not change either.
         let software = |bytes| of("none", "bppm", bytes).0.stores;
         assert_eq!(software(bytes), software(8), "{bytes}");
     }
@@ -242,7 +241,7 @@ fn a_word_is_stored_in_parts_of_the_programs_width() {
     assert!(unoptimised.instructions > redo.instructions);
 }
 
-/// A program of narrow stores survives power failures as others do, with logs of words too.
+/// A program of narrow stores also survives power failures, including logs of words.
 #[test]
 fn programs_of_narrow_stores_are_recovered() {
     let sizes = Sizes { value_bytes: 64, ..Sizes::small() };
@@ -263,7 +262,7 @@ fn programs_of_narrow_stores_are_recovered() {
     }
 }
 
-/// Leaves the first of the declared locks out of each critical section.
+/// Omits the first of the declared locks of each critical section.
 struct Careless<'m>(PlainWorker<&'m Hosted>);
 
 impl<'m> Runner for Careless<'m> {
@@ -298,18 +297,18 @@ impl<'m> Runner for Careless<'m> {
     }
 }
 
-/// Each lock that a part declares is needed: without one, threads meet in a structure, and its check or an operation says so.
+/// Each lock that a part declares is necessary: without one, threads interfere in a structure, and its check or an operation reports it.
 #[test]
 fn a_declared_lock_that_is_left_out_is_missed() {
     for (workload, sizes) in of_parts() {
-        // Where the heap puts things decides how soon threads meet.
+        // The heap's placement determines how soon threads interfere.
         let mut all = [16, 32, 8, 24, 12].into_iter().map(|buckets| Sizes { buckets, ..sizes });
         let is_missed = all.any(|sizes| [300, 1000].into_iter().any(|many| misses(workload, &sizes, many)));
         assert!(is_missed, "{workload:?}, {} bytes", sizes.value_bytes);
     }
 }
 
-/// Whether so many transactions of a workload show that a lock is left out.
+/// Returns whether so many transactions of a workload reveal that a lock is left out.
 fn misses(workload: WorkloadKind, sizes: &Sizes, transactions: u64) -> bool {
     let prepared = Prepared::new(workload, sizes, self::sizes(), 4).unwrap();
     let (machine, none) = (support::mesh(4), scheme::find("none").unwrap());
@@ -345,8 +344,8 @@ fn misses(workload: WorkloadKind, sizes: &Sizes, transactions: u64) -> bool {
     !is_whole(true)
 }
 
-/// New Order under the lock of its district and the rows that it takes from, and with each use of a table a critical section of its
-/// own: TPC-C's consistency conditions hold in the end.
+/// New Order runs under the lock of its district and the rows from which it takes, and with each use of a table as a critical section of its own.
+/// TPC-C's consistency conditions hold at the end.
 #[test]
 fn new_order_is_isolated_under_declared_locks_and_in_parts() {
     let sizes = Sizes::small();

@@ -34,9 +34,9 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
     for workload in ALL.iter() {
         let prepared = Prepared::new(workload, &Sizes::small(), sizes(), 4).unwrap();
         let shares = Selection::new(workload, &Sizes::small()).unwrap().allow(4).is_ok();
-        // All of all of them takes minutes.
+        // All combinations would take minutes.
         let all = workload == &SPS;
-        // TPC-C alone has parts.
+        // Only TPC-C has parts.
         let chosen =
             |scheme: &SchemeName| all && scheme.plain != Some(Locking::OfParts) || scheme.name() == "bppm";
         for scheme in SchemeName::all().filter(chosen) {
@@ -58,8 +58,8 @@ fn every_scheme_and_every_workload_runs_on_every_kind_of_machine() {
     }
 }
 
-/// Eight threads on the Opteron's four cores want a few hundred lines: with TinySTM's contention manager a thread that is not running keeps others
-/// retrying, and yet all transactions of the slowest thread are done.
+/// Eight threads on the Opteron's four cores access a few hundred lines. With TinySTM's contention manager a thread that is not running keeps others
+/// retrying, but all transactions of the slowest thread are still completed.
 #[test]
 fn threads_that_retry_at_once_on_shared_cores_end() {
     let none = scheme::find("none").unwrap();
@@ -76,7 +76,7 @@ fn threads_that_retry_at_once_on_shared_cores_end() {
     assert!(aborts[1] > 2.0 * aborts[0], "{aborts:?}");
 }
 
-/// What the paper's text says of its systems decides which of the library's schemes runs under their names.
+/// A paper's statements about its systems determine which of the library's schemes runs under their names.
 #[test]
 fn a_papers_name_stands_for_the_scheme_that_its_text_describes() {
     let none = scheme::find("none").unwrap();
@@ -95,7 +95,7 @@ fn a_papers_name_stands_for_the_scheme_that_its_text_describes() {
     assert_eq!(fences(default), [4.0, 2.0, 3.0, 1.0, 3.0]);
     assert_eq!(fences(pointers), [5.0, 3.0, 2.0, 1.0, 3.0]);
     assert_eq!(fences(fenced), [4.0, 2.0, 3.0, 1.0, 4.0]);
-    // A mode that a variant does not have stays what it is.
+    // A mode that a variant does not have stays unchanged.
     let single: SchemeName = "base+single-writer".parse().unwrap();
     assert_eq!(pointers.scheme(single), single);
 }
@@ -118,9 +118,9 @@ fn home_copies_may_stay_in_the_caches() {
     let (fences, write_backs, stores) = counts("s-wal+single-writer", HomeCopies::WrittenBack);
     let (cached_fences, cached_write_backs, cached_stores) =
         counts("s-wal+single-writer", HomeCopies::Cached);
-    // The fences after the log and the record are left; what is written back are the blocks with their addresses, and the record.
+    // The fences after the log and the record remain; the blocks with their addresses and the record are written back.
     assert_eq!((fences, cached_fences), (400, 200));
-    // A swap has at least a block at home, and the log's truncation.
+    // A swap writes back at least a block at home, and the log's truncation.
     assert!(write_backs >= cached_write_backs + 200, "{write_backs} {cached_write_backs}");
     assert_eq!(stores, cached_stores);
     assert_eq!(counts("bppm", HomeCopies::Cached), counts("bppm", HomeCopies::WrittenBack));
@@ -130,7 +130,7 @@ fn home_copies_may_stay_in_the_caches() {
     assert!(of("s-wal+single-writer", HomeCopies::WrittenBack, crash()).is_ok());
 }
 
-/// S-WAL's log takes the library's instructions, or those of the benchmark; other schemes and the accesses are as they were.
+/// S-WAL's log is charged the library's instructions, or those of the benchmark; other schemes and the accesses do not change.
 #[test]
 fn a_software_log_may_be_the_benchmarks_own() {
     let none = scheme::find("none").unwrap();
@@ -167,8 +167,8 @@ fn two_runs_with_one_seed_are_equal_to_the_byte() {
     assert_ne!(first, json(2));
 }
 
-/// Beside the hardware schemes' boundaries software does nothing that the hardware does: without hardware, which makes boundaries
-/// free, a plain program runs as fast as without transactions, and one writer at a time takes and releases its lock beside that.
+/// Software beside a hardware scheme's boundaries repeats none of the hardware's work. Without hardware, boundaries are free, so a plain program runs
+/// as fast as without transactions; a single writer additionally takes and releases its lock.
 #[test]
 fn software_under_hardware_costs_nothing_of_its_own() {
     let none = scheme::find("none").unwrap();
@@ -182,13 +182,13 @@ fn software_under_hardware_costs_nothing_of_its_own() {
     let share = plain.0 / bare.0;
     assert!((share - 1.0).abs() < 0.005, "{share}");
     assert_eq!(plain.1, bare.1);
-    // It looks at the lock, takes it, and releases it.
+    // It checks the lock, takes it, and releases it.
     let (_, with_lock) = run("hardware+single-writer");
     assert_eq!((with_lock - bare.1) / 2000, 3);
 }
 
-/// What a transaction has written is loaded back from memory under every scheme: BASE keeps an entry of two words in its execution
-/// area, XIL a record of two in its log.
+/// Under every scheme the data that a transaction has written is loaded back from memory: BASE keeps an entry of two words in its execution area, XIL
+/// a record of two in its log.
 #[test]
 fn execution_areas_are_memory() {
     let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
@@ -230,12 +230,12 @@ fn execution_areas_are_memory() {
     assert_eq!(accesses(&strandline_schemes::XIL)[..2], [2, 2], "a record's two blocks");
 }
 
-/// TxAbort takes the stores back; under other hardware the software stores the old values again.
+/// TxAbort undoes the stores; under other hardware the software restores the old values.
 #[test]
 fn hardware_that_can_takes_stores_back() {
     let prepared = Prepared::new(&SPS, &Sizes::small(), sizes(), 1).unwrap();
     let words = prepared.layout().geometry.size as usize / 8;
-    // Stores of a transaction of three words that is given up.
+    // Counts the stores of a transaction of three words that is given up.
     let stores = |hardware: &str| {
         let hardware = scheme::find(hardware).unwrap();
         let machine = prepared.machine(&support::three_levels(), hardware, vec![0; words]).unwrap();
@@ -264,7 +264,7 @@ fn hardware_that_can_takes_stores_back() {
     assert_eq!([stores("h-wal"), stores("loc-wal"), stores("loc-kiln")], [without - 3; 3]);
 }
 
-/// Swaps keep the array a permutation, so a swap that is half there shows; and what was acknowledged is there.
+/// Swaps keep the array a permutation, so that half a swap is detected; and everything acknowledged is there.
 #[test]
 fn power_may_fail_at_any_cycle() {
     let none = scheme::find("none").unwrap();
@@ -276,7 +276,7 @@ fn power_may_fail_at_any_cycle() {
         for domain in [PersistenceDomain::Media, PersistenceDomain::Adr, PersistenceDomain::FlushOnFail] {
             for mut machine in [support::small(3), support::mesh(3)] {
                 machine.persistence.domain = domain;
-                // A small first level evicts what is not committed.
+                // A small first level evicts uncommitted lines.
                 machine.caches[0].bytes = 64 * 4 * machine.caches[0].ways as u64;
                 let crash_at = (1..400).map(|i| Cycle::new(i * 997)).collect();
                 let finished = prepared.run(&machine, none, &run(scheme, 3, 100), crash_at).unwrap();
@@ -307,7 +307,7 @@ fn power_may_fail_at_any_cycle() {
     assert!(judged > 1000, "{judged}");
 }
 
-/// Without the commit's fence something must be lost: the machine can tell.
+/// Without the commit's fence something must be lost, which shows that the machine can detect it.
 #[test]
 fn np_does_not_survive() {
     let none = scheme::find("none").unwrap();
@@ -342,14 +342,14 @@ fn sorted_array(prepared: &Prepared, image: Vec<u64>, length: u64) -> Vec<u64> {
     words
 }
 
-/// With warm caches less is read from memory, and what a power failure leaves is as good.
+/// With warm caches less is read from memory, and the state after a power failure is as good.
 #[test]
 fn a_structure_that_is_cached_is_read_from_there() {
     let none = scheme::find("none").unwrap();
     let machine = support::mesh(4);
     let words = 1 << 15;
     let sizes = Sizes { array_words: words, ..Sizes::small() };
-    // Logs that do not fill: bulk persistence empties the caches (wbinvd).
+    // The logs do not fill up, because bulk persistence empties the caches (wbinvd).
     let pool = PoolSizes { log_bytes: 1 << 16, chunk_bytes: 1 << 16, lock_bits: 8 };
     let run = Run { warm_up: 0, ..run("bppm", 4, 200) };
     let reads = |prepared: &Prepared| {
@@ -364,12 +364,12 @@ fn a_structure_that_is_cached_is_read_from_there() {
     let prepared = Prepared::new(&SPS, &sizes, pool, 4).unwrap();
     let cold = reads(&prepared);
     let warm = reads(&prepared.cached(4));
-    // What is left is the logs' lines, each stored to for the first time.
+    // The remaining reads are of the logs' lines, each stored to for the first time.
     assert!(warm + 400 < cold, "{warm} and {cold} lines are read");
 }
 
-/// Threads of the hash table and the key-value store do not get into each other's way under BPPM, logs that come full included:
-/// 32 gain at least 0.7 of what they gain without persistence.
+/// Threads of the hash table and the key-value store do not hinder each other under BPPM, even when logs fill up: 32 threads gain at least 0.7 of
+/// what they gain without persistence.
 #[test]
 fn bppm_scales_as_programs_without_persistence_do() {
     let machine = strandline_sim::file::load("atom", &[""; 0]).unwrap();

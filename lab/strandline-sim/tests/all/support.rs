@@ -5,7 +5,7 @@ use strandline_sim::description::{
     Persistence, Sharing,
 };
 
-/// A private cache.
+/// Returns a private cache.
 pub fn private(name: &str, bytes: u64, ways: usize, latency: u64) -> CacheLevel {
     CacheLevel {
         name: name.into(),
@@ -19,12 +19,12 @@ pub fn private(name: &str, bytes: u64, ways: usize, latency: u64) -> CacheLevel 
     }
 }
 
-/// A shared cache.
+/// Returns a shared cache.
 pub fn shared(name: &str, bytes: u64, ways: usize, latency: u64, banks: usize) -> CacheLevel {
     CacheLevel { sharing: Sharing::Shared, banks, ..private(name, bytes, ways, latency) }
 }
 
-/// In-order cores at 1 GHz, one cycle an access and nothing between; L1 of 2 KB; memory of 8 banks, 100 ns.
+/// Returns a machine with in-order cores at 1 GHz, one cycle for each access and none in between, an L1 of 2 KB, and memory of 8 banks with 100 ns.
 pub fn small(cores: usize) -> Description {
     Description {
         name: "small".into(),
@@ -70,7 +70,7 @@ pub fn small(cores: usize) -> Description {
     }
 }
 
-/// The machine of the LOC paper: one in-order core at 1 GHz, three levels.
+/// Returns the machine of the LOC paper: one in-order core at 1 GHz, three levels.
 pub fn three_levels() -> Description {
     let mut machine = small(1);
     machine.caches = vec![
@@ -84,7 +84,7 @@ pub fn three_levels() -> Description {
     machine
 }
 
-/// The machine of the ATOM paper: 32 out-of-order cores on a mesh.
+/// Returns the machine of the ATOM paper: 32 out-of-order cores on a mesh.
 pub fn mesh(cores: usize) -> Description {
     let mut machine = small(cores);
     machine.cores.kind = CoreKind::OutOfOrder;

@@ -12,7 +12,7 @@ use strandline_sim::run::{Outcome, PoolSizes, Prepared, Run};
 use strandline_sim::{Contents, Machine, scheme};
 use strandline_workloads::{HASH, Sizes};
 
-/// A nanosecond is a cycle of these machines.
+/// The length of a slice. A nanosecond is a cycle of these machines.
 const SLICE: u64 = 10_000;
 const SWITCH: u64 = 100;
 
@@ -24,7 +24,7 @@ fn sharing(cores: usize) -> Description {
 
 type Body<'b> = Box<dyn Fn(&Hosted, &Machine) + 'b>;
 
-/// Runs threads on so many cores; when the last one ended.
+/// Runs threads on so many cores. Returns when the last one ended.
 fn run(description: &Description, bodies: Vec<Body<'_>>) -> (u64, Rc<Machine>) {
     let contents =
         Contents { persistent: vec![0; 8 * 4096], volatile_bytes: 4096, regions: Regions::default() };
@@ -80,7 +80,7 @@ fn a_thread_that_sleeps_or_waits_leaves_its_core() {
             Box::new(|memory, _| (0..40).for_each(|_| memory.work(1000))),
             Box::new(|memory, machine| {
                 let before = machine.clock(2);
-                // Nobody wakes it in time.
+                // No thread wakes it in time.
                 assert!(memory.wait_briefly(word, 0, 20_000));
                 waited.borrow_mut().push(machine.clock(2) - before);
                 while memory.load(word) == 0 {
@@ -92,7 +92,7 @@ fn a_thread_that_sleeps_or_waits_leaves_its_core() {
         ],
     );
     let (slept, waited) = (slept.into_inner(), waited.into_inner());
-    // It waits for a slice of the one that works, at most.
+    // It waits at most for a slice of the working thread.
     assert!((50_000..50_000 + SLICE + 10 * SWITCH).contains(&slept), "{slept}");
     assert!((20_000..20_000 + SLICE + 10 * SWITCH).contains(&waited[0]), "{waited:?}");
     assert!(waited[1] >= 50_000, "{waited:?}");
@@ -100,7 +100,7 @@ fn a_thread_that_sleeps_or_waits_leaves_its_core() {
     assert!(machine.processor_time(2) < 2_000, "{}", machine.processor_time(2));
 }
 
-/// A thread that loses its core between a store and its fence goes on elsewhere, and what it has written back is durable all the same.
+/// A thread that loses its core between a store and its fence continues on another core, and its write-backs are durable nevertheless.
 #[test]
 fn nothing_is_left_behind_on_a_core() {
     let mut description = sharing(2);
@@ -174,7 +174,7 @@ fn schemes_run_on_shared_cores_the_same_each_time() {
     assert!(prepared.run(&support::small(1), scheme::find("none").unwrap(), &run, Vec::new()).is_err());
 }
 
-/// On one core a helper takes the worker's time, which it does not on a core of its own; and idle time lets it work.
+/// On one core a helper takes the worker's time, which it does not on a core of its own; idle time lets the helper work.
 #[test]
 fn a_helper_competes_for_a_shared_core() {
     let share = |cores, idle_percent| {

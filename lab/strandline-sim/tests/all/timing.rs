@@ -1,4 +1,4 @@
-//! Each rule of time by itself.
+//! Tests each rule of time separately.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use strandline_sim::{Contents, Machine, Statistics};
 
 const LINES: usize = 4096;
 
-/// Runs one thread; what it measured, and what the machine counted. `measure` gets the view and a clock.
+/// Runs one thread. Returns what it measured, and the machine's counts. `measure` gets the view and a clock.
 fn run(
     description: &Description,
     measure: impl Fn(&Hosted, &dyn Fn() -> u64) -> Vec<u64>,
@@ -36,7 +36,7 @@ fn line(number: u64) -> PersistentAddress {
     PersistentAddress::new(64 * number)
 }
 
-/// How long each of some steps takes.
+/// Returns how long each of several steps takes.
 fn times(clock: &dyn Fn() -> u64, steps: &[&dyn Fn()]) -> Vec<u64> {
     steps
         .iter()
@@ -48,7 +48,7 @@ fn times(clock: &dyn Fn() -> u64, steps: &[&dyn Fn()]) -> Vec<u64> {
         .collect()
 }
 
-/// A channel and what it writes to; a line's number in the channel is that in memory.
+/// A channel and its medium; a line's number in the channel equals that in memory.
 struct OneChannel {
     channel: Channel,
     medium: Medium,
@@ -64,14 +64,14 @@ impl OneChannel {
         Self { channel: Channel::new("0.0".into(), &description.controllers, banks), medium }
     }
 
-    /// When the line is there, and its words.
+    /// Reads a line. Returns when its words are available, and the words.
     fn read(&mut self, line: u32, at: u64) -> (u64, Line) {
         let (at, words) =
             self.channel.read(LineNumber::new(line), u64::from(line), Cycle::new(at), &mut self.medium);
         (at.number(), words)
     }
 
-    /// Writes `value` to the words in `mask`; when that was accepted.
+    /// Writes `value` to the words in `mask`. Returns when that was accepted.
     fn write(&mut self, line: u32, value: u64, mask: u8, at: u64) -> u64 {
         let place = (LineNumber::new(line), u64::from(line));
         self.channel.write(place, (&[value; 8], mask), 0, Cycle::new(at), &mut self.medium).0.number()
@@ -81,7 +81,7 @@ impl OneChannel {
         self.channel.advance(Cycle::new(to), &mut self.medium);
     }
 
-    /// Writes a line as soon as its bank is free; when it is on the medium.
+    /// Writes a line as soon as its bank is free. Returns when it is on the medium.
     fn written(&mut self, line: u32, at: u64) -> u64 {
         self.write(line, 1, 0xff, at);
         let number = LineNumber::new(line);
@@ -166,7 +166,7 @@ fn the_bus_carries_one_line_at_a_time() {
 #[test]
 fn reads_go_before_writes_that_have_not_begun_and_every_write_reaches_memory() {
     let mut channel = OneChannel::new(|_| ());
-    // The write arrives with a read of the same bank: the read is first.
+    // The write arrives together with a read of the same bank, which goes first.
     assert_eq!(channel.write(0, 7, 0xff, 1000), 1000);
     assert_eq!(channel.read(2, 1000).0, 1100);
     assert_eq!(channel.read(4, 1100).0, 1200, "and so is the next");
@@ -197,7 +197,7 @@ fn the_high_watermark_drains_to_the_low_one_before_later_reads() {
         machine.controllers.high_watermark = 4;
         machine.controllers.low_watermark = 2;
     });
-    // A read keeps bank 0 busy, so that the writes stay.
+    // A read keeps bank 0 busy, so that the writes stay in the queue.
     channel.read(100, 990);
     for i in 0..3 {
         channel.write(2 * i, 1, 0xff, 1000);
@@ -205,12 +205,12 @@ fn the_high_watermark_drains_to_the_low_one_before_later_reads() {
     assert_eq!(channel.channel.statistics.drains, 0);
     channel.write(6, 1, 0xff, 1000);
     assert_eq!(channel.channel.statistics.drains, 1);
-    // Two writes of 300 after the read that ends at 1090.
+    // Two writes of 300 follow the read that ends at 1090.
     assert_eq!(channel.read(8, 1001).0, 1090 + 600 + 100);
     assert_eq!(channel.channel.held(), 4);
 }
 
-/// A channel that writes in drains of three alone.
+/// Returns a channel that writes only in drains of three.
 fn drained() -> OneChannel {
     OneChannel::new(|machine| {
         machine.controllers.write_policy = WritePolicy::Drained;
@@ -304,7 +304,7 @@ fn lookups_add_up_and_a_hit_is_a_hit() {
     assert_eq!(statistics.traffic.reads.total(), 1);
 }
 
-/// A core that fetches in its own time has each access's instruction first.
+/// On a core that fetches in its own time, each access's instruction is fetched first.
 #[test]
 fn an_access_waits_for_its_instruction() {
     let mut machine = support::small(1);
@@ -324,7 +324,7 @@ fn an_access_waits_for_its_instruction() {
 #[test]
 fn a_dirty_victim_is_written_back_and_a_clean_one_is_not() {
     let machine = support::small(1);
-    // 16 sets of 2: three lines of one set.
+    // With 16 sets of 2 ways, three lines share one set.
     for (dirty, writes) in [(false, 0), (true, 1)] {
         let (_, statistics, machine) = run(&machine, |memory, _| {
             if dirty {
@@ -346,7 +346,7 @@ fn a_dirty_victim_is_written_back_and_a_clean_one_is_not() {
 #[test]
 fn a_fence_waits_for_the_persistence_domain() {
     for (domain, write_back, fence) in [
-        // Accepted at once; the medium takes 300, beginning after the core has looked.
+        // The write is accepted immediately; the medium takes 300, beginning after the core has checked.
         (PersistenceDomain::Adr, WriteBackKind::Clwb, 0..=1),
         (PersistenceDomain::Media, WriteBackKind::Clwb, 299..=301),
         (PersistenceDomain::FlushOnFail, WriteBackKind::Clwb, 0..=0),
@@ -493,8 +493,8 @@ fn a_threads_own_memory_takes_time() {
     assert_eq!(cycles(&machine), [13, 43, 20]);
 }
 
-/// A flush costs the core what the machine says, one after another, while its line goes its way; then the program waits. wbinvd is one
-/// flush, and a line past the cache has its delay at the fence.
+/// Flushes occupy the core for the machine's cost, one after another, while their lines are written back; then the program waits. wbinvd is one
+/// flush, and a line stored past the cache has its delay at the fence.
 #[test]
 fn a_flush_keeps_the_core_and_then_the_program_waits() {
     let found = |cost: f64, delay: f64| {
@@ -533,8 +533,8 @@ fn a_flush_keeps_the_core_and_then_the_program_waits() {
     assert_eq!(delayed[6], free[6] + 3 * 500, "three lines past the cache");
 }
 
-/// A thread that waits for a latch is left alone until its line is lost, but not where a tape is told of each load: both
-/// take the same time and count the same.
+/// A thread that waits for a latch is suspended until its line is lost, but not if a tape records each load. Both take the same time and have the
+/// same counts.
 #[test]
 fn a_thread_left_alone_while_it_waits_takes_the_same_time() {
     let run = |taped: bool| {
@@ -567,7 +567,7 @@ fn a_thread_left_alone_while_it_waits_takes_the_same_time() {
     assert_eq!(left_alone, taped);
 }
 
-/// When the store queue is empty after two write-backs, and when the fence behind them is over.
+/// Returns when the store queue is empty after two write-backs, and when the following fence is over.
 #[test]
 fn a_write_back_leaves_the_store_queue_when_the_machine_says() {
     let drained = |completes, kind| {
@@ -583,7 +583,7 @@ fn a_write_back_leaves_the_store_queue_when_the_machine_says() {
             for number in 0..2 {
                 memory.write_back(line(number), Step::HomeWriteBack);
             }
-            // An atomic operation waits for the queue, a fence for the medium too.
+            // An atomic operation waits for the queue, and a fence also for the medium.
             memory.fetch_add(VolatileAddress::new(0), 1);
             let empty = clock() - before;
             memory.fence(Step::HomeFence);
@@ -595,7 +595,7 @@ fn a_write_back_leaves_the_store_queue_when_the_machine_says() {
     let clwb = |completes| drained(completes, WriteBackKind::Clwb);
     let (issued, accepted, durable) = (clwb(Some(Issued)), clwb(Some(Accepted)), clwb(Some(Durable)));
     assert!(issued.0 < accepted.0 && accepted.0 < durable.0, "{issued:?} {accepted:?} {durable:?}");
-    // The second leaves the core when the first is on the medium, and the fence has nothing to wait for.
+    // The second write-back leaves the core when the first is on the medium, so the fence has nothing to wait for.
     assert!(2 * durable.0 > 3 * accepted.1 && durable.1 == durable.0, "{accepted:?} {durable:?}");
     assert_eq!(clwb(None), issued);
     assert_eq!(drained(None, WriteBackKind::Clflush), drained(Some(Accepted), WriteBackKind::Clflush));

@@ -4,27 +4,25 @@
 //! header   word 0 tag (parameter: keys in a node) · word 1 the root node · the rest of its line unused
 //! node     word 0 its order
 //!          then room for the pairs' keys
-//!          then, in inner nodes alone, the child left of all keys and the child right of each pair
+//!          then, only in inner nodes, the child left of all keys and the child right of each pair
 //!          then room for the pairs' values
 //! order    bits 0 to 43 numbers of pairs, four bits each: those in use, in the order of their keys, then the free ones
 //!          bits 44 to 47 how many are in use · bits 48 to 53 level (0: leaf) · bits 54 to 63 node magic
 //! ```
 //!
-//! Every written word is a log record, so pairs stay where they were put, and one word says which is the i-th (as
-//! the permutation word of Masstree's nodes does), and a way down touches few lines: values lie apart. **An insertion into a leaf with room writes three words (key,
-//! value, order) and a removal one.** The order names the free pairs too, so that none has to be looked for. A child
-//! belongs to the pair left of it and has its number.
+//! Every written word is a log record, so pairs stay in their places, and one word holds their order (like the permutation word of Masstree's nodes).
+//! A descent touches only a few lines, because values are stored apart. **An insertion into a leaf with room writes three words (key, value, order)
+//! and a removal one.** The order also lists the free pairs, so that finding one takes no search. A child belongs to the pair left of it and has its
+//! number.
 //!
-//! Operations go down once and remember the way. *Insertion* into a full node moves the upper half of its pairs to a
-//! new node and the middle one up. *Removal* of a pair in an inner node puts the one before it, which is in a leaf,
-//! into its stead. A node that is left with too few pairs gets one from a sibling that can spare it, by way of the pair
-//! between the two in their parent, or is merged with a sibling and that pair. A root without keys gives way to its
-//! only child.
+//! Operations descend once and remember the path. *Insertion* into a full node moves the upper half of its pairs to a new node and the middle one up.
+//! *Removal* of a pair in an inner node replaces it by the previous one, which is in a leaf. A node with too few pairs borrows one from a sibling
+//! that can spare it, through the pair between the two in their parent, or is merged with a sibling and that pair. A root without keys is replaced by
+//! its only child.
 //!
-//! Invariants: keys ascend within a node and lie between those of its parent around it; a node has a third of the
-//! keys that fit at least, the root one, an empty root leaf none (with half, as in the textbook, every fifth removal
-//! would have to lend or merge); all leaves have level 0. A child's level is
-//! one less than its parent's, so a way down ends even in a damaged pool. An order names every pair once.
+//! Invariants: keys ascend within a node and are between the surrounding keys of its parent. A node has at least a third of the keys that fit, the
+//! root at least one, and an empty root leaf none (with half, as in the textbook, every fifth removal would have to borrow or merge). All leaves have
+//! level 0. A child's level is one less than its parent's, so that a descent ends even in a damaged pool. An order lists every pair once.
 
 mod node;
 
@@ -61,7 +59,7 @@ const KIND: Kind = Kind::BTree;
 pub struct BTree<K, V> {
     /// The word that holds the root's address.
     top: PersistentAddress,
-    /// Keys that a node holds at most.
+    /// How many keys a node holds, at most.
     keys: u64,
     types: PhantomData<fn() -> (K, V)>,
 }
@@ -77,30 +75,30 @@ impl<K, V> Copy for BTree<K, V> {}
 /// Key and value.
 type Pair = [u64; 2];
 
-/// Where a search in a node ends.
+/// The result of a search in a node.
 #[derive(Clone, Copy)]
 struct Place {
-    /// How many pairs come before it.
+    /// How many pairs precede it.
     index: u64,
-    /// The number of the child that leads on: 0 left of all keys, else one more than that of the last pair before.
+    /// The number of the child to descend to: 0 left of all keys, otherwise one more than the number of the last pair before.
     child: u64,
     /// The key of that pair.
     last: u64,
 }
 
-/// Where a way down ends.
+/// The result of a descent.
 struct Way {
     /// The level of the root.
     top_level: u64,
     node: Node,
-    /// How many of the node's keys are not above the one looked for.
+    /// How many of the node's keys are not above the searched key.
     index: u64,
     /// The number of the pair with that key.
     pair: Option<u64>,
 }
 
 impl Place {
-    /// The number of the last pair before, if it has this key.
+    /// Returns the number of the last pair before, if it has this key.
     fn pair<K: Word + Eq>(self, key: K) -> Option<u64> {
         (self.child > 0 && K::from_word(self.last) == key).then(|| self.child - 1)
     }
@@ -111,12 +109,12 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         KIND.tag(K::TYPE, V::TYPE)
     }
 
-    /// Creates an empty tree whose nodes hold up to `keys` keys, from 3 to 11, under the root word `root`, or opens
-    /// the tree of such nodes that is there.
+    /// Creates an empty tree whose nodes hold up to `keys` keys, from 3 to 11, under the root word `root`, or opens the tree with such nodes that is
+    /// already there.
     ///
     /// # Errors
-    /// The number is impossible ([`Error::Parameter`]); something else hangs from `root`
-    /// ([`Error::WrongStructure`]); the pool is full; a conflict.
+    /// Returns [`Error::Parameter`] if the number is impossible, [`Error::WrongStructure`] if `root` refers to something else, and an error if the
+    /// pool is full or after a conflict.
     pub fn create(tx: &mut impl Transaction, root: PersistentAddress, keys: u64) -> Result<Self, Abort> {
         if !Self::is_possible(keys) {
             return Err(
@@ -126,7 +124,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         if let Some(tree) = Self::find(tx, root)? {
             return if tree.keys == keys { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
         }
-        // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+        // The header has its own line: otherwise writers of neighbouring memory would conflict with every reader of the tree.
         let header = tx.alloc(LINE_BYTES)?;
         let tree = Self { top: header.word(1), keys, types: PhantomData };
         let leaf = tree.create_node(tx, 0, &[], &[])?;
@@ -142,7 +140,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
     /// Opens the tree under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         match Self::find(tx, root)? {
             Some(tree) => Ok(tree),
@@ -159,22 +157,22 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(Some(Self { top: header.word(1), keys, types: PhantomData }))
     }
 
-    /// Keys that a node holds at most.
+    /// Returns how many keys a node holds, at most.
     pub fn node_keys(&self) -> u64 {
         self.keys
     }
 
-    /// The word of `node` that holds child `number`.
+    /// Returns the word of `node` that holds child `number`.
     fn child_at(&self, node: Node, number: u64) -> PersistentAddress {
         node.at.near(8 * (KEYS + self.keys + number))
     }
 
-    /// Children that a node of this level has room for.
+    /// Returns how many children a node of this level has room for.
     fn children(&self, level: u64) -> u64 {
         if level == 0 { 0 } else { self.keys + 1 }
     }
 
-    /// The word that holds the value of the pair with this number.
+    /// Returns the word that holds the value of the pair with this number.
     fn value_at(&self, node: Node, number: u64) -> PersistentAddress {
         node.at.near(8 * (KEYS + self.keys + self.children(node.level()) + number))
     }
@@ -212,7 +210,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(at)
     }
 
-    /// The node at `at`, which must be of this kind and not the root.
+    /// Returns the node at `at`, which must be of this kind and not the root.
     fn node_of_kind(&self, tx: &mut impl Read, at: PersistentAddress, kind: NodeKind) -> Result<Node, Abort> {
         let node = Node { at, order: tx.read(at)? };
         if node.kind() != kind || !(1..=self.keys).contains(&node.count()) {
@@ -221,13 +219,13 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(node)
     }
 
-    /// The child of an inner node with this number.
+    /// Returns the child of an inner node with this number.
     fn child(&self, tx: &mut impl Read, node: Node, number: u64) -> Result<Node, Abort> {
         let at = tx.read(self.child_at(node, number))?;
         self.node_of_kind(tx, PersistentAddress::new(at), node.kind().below())
     }
 
-    /// The number of the pair at `index`, which is one.
+    /// Returns the number of the pair at `index`, which must exist.
     fn number(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
         match node.number(index) {
             number if number < self.keys => Ok(number),
@@ -240,13 +238,12 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         KIND.damaged(tx, at, "an impossible order")
     }
 
-    /// The number of the child at `index`.
+    /// Returns the number of the child at `index`.
     fn child_number(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
         if index == 0 { Ok(0) } else { Ok(1 + self.number(tx, node, index - 1)?) }
     }
 
-    /// The place behind those pairs whose keys `is_before` wants, the first ones of a node. Of the numbers only the one
-    /// that is returned is checked.
+    /// Returns the place after the pairs whose keys satisfy `is_before`, which come first in a node. Only the returned number is checked.
     fn search(&self, tx: &mut impl Read, node: Node, is_before: impl Fn(K) -> bool) -> Result<Place, Abort> {
         let mut place = Place { index: 0, child: 0, last: 0 };
         let mut high = node.count();
@@ -255,7 +252,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
             let number = node.number(middle);
             let other = tx.read(node.key_at(number))?;
             let goes_on = is_before(K::from_word(other));
-            // Either is as likely: a branch would be mispredicted every other time.
+            // Both results are equally likely, so a branch would be mispredicted every other time.
             place = Place {
                 index: select_unpredictable(goes_on, middle + 1, place.index),
                 child: select_unpredictable(goes_on, number + 1, place.child),
@@ -269,7 +266,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(place)
     }
 
-    /// The word that holds the value of `key`, if it is there.
+    /// Returns the word that holds the value of `key`, if it is there.
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
         let mut node = self.root(tx)?;
         loop {
@@ -282,10 +279,10 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
-    /// A conflict; the tree is damaged.
+    /// Returns an error after a conflict or if the tree is damaged.
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key)? {
             Some(at) => Ok(Some(V::from_word(tx.read(at)?))),
@@ -293,15 +290,15 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`BTree::get`].
+    /// As for [`BTree::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
-    /// Goes down to the node with `key`, or to the leaf where it would be.
+    /// Descends to the node with `key`, or to the leaf where it would be.
     fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<Way, Abort> {
         if let Some(mut plain) = tx.plain()
             && let Ok(way) = self.descend_by(&mut plain, key, path)
@@ -326,10 +323,10 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         }
     }
 
-    /// Gives `key` the value `value`; returns the old value, if there was one.
+    /// Sets the value of `key`. Returns the old value, if there was one.
     ///
     /// # Errors
-    /// The pool is full; as [`BTree::get`] and [`Transaction::write`].
+    /// Returns an error if the pool is full, and the errors of [`BTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let value = value.to_word();
         let mut path = Path::new();
@@ -351,7 +348,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(None)
     }
 
-    /// Puts a pair into a node with room, and the child right of it into an inner node.
+    /// Inserts a pair into a node with room; in an inner node also the child right of it.
     fn put(
         &self,
         tx: &mut impl Transaction,
@@ -396,8 +393,8 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         self.put(tx, node, index, pair, child)
     }
 
-    /// Splits a full node into which a pair should go at `index`, and a child behind it; returns the pair that parts
-    /// it from a new node right of it, and that node.
+    /// Splits a full node into which a pair should go at `index`, followed by a child. Returns the pair that separates it from a new node right of
+    /// it, and that node.
     fn split(
         &self,
         tx: &mut impl Transaction,
@@ -407,7 +404,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         child: u64,
     ) -> Result<(Pair, u64), Abort> {
         let is_inner = node.level() > 0;
-        // What goes up and right, with the new pair in its place.
+        // The pairs that move up and right, with the new pair in its place.
         let left = self.keys.div_ceil(2);
         let (mut pairs, mut children) = ([[0; 2]; MAX_KEYS as usize], [0; MAX_KEYS as usize]);
         let moved = (self.keys + 1 - left) as usize;
@@ -432,10 +429,10 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok((pairs[0], right.offset()))
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key`. Returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`BTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`BTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let Way { top_level, mut node, mut index, pair } = self.descend(tx, key, &mut path)?;
@@ -464,8 +461,8 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         Ok(Some(V::from_word(old)))
     }
 
-    /// Gives a node that has lost a pair, which is still to be written, and is not the root, a pair from a sibling
-    /// that can spare one, or merges the two, which takes a pair from their parent.
+    /// Repairs a node that has lost a pair, which is still to be written, and is not the root: it borrows a pair from a sibling that can spare one,
+    /// or merges the two, which takes a pair from their parent.
     #[cold]
     fn strengthen(
         &self,
@@ -500,13 +497,13 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         if node.count() > 0 {
             return tx.write(node.at, node.order);
         }
-        // The root has lost its last pair: its only child takes its place.
+        // The root has lost its last pair, so its only child replaces it.
         let child = tx.read(self.child_at(node, 0))?;
         tx.write(self.top, child)?;
         tx.free(node.at)
     }
 
-    /// Moves the last pair of `left` up, and the one that was there, at `index` of the parent, to the front of `node`.
+    /// Moves the last pair of `left` up, and the pair at `index` of the parent to the front of `node`.
     fn take_from_left(
         &self,
         tx: &mut impl Transaction,
@@ -519,7 +516,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         let (comes, goes_up) = (self.pair(tx, parent, between)?, self.pair(tx, left, last)?);
         let mut behind = 0;
         if node.level() > 0 {
-            // What was the first child is the one behind the new pair.
+            // The former first child follows the new pair.
             let first = self.child_at(node, 0);
             behind = tx.read(first)?;
             let moved = tx.read(self.child_at(left, 1 + last))?;
@@ -531,7 +528,7 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         self.put(tx, node, 0, comes, behind)
     }
 
-    /// Moves the first pair of `right` up, and the one that was there, at `index` of the parent, to the end of `node`.
+    /// Moves the first pair of `right` up, and the pair at `index` of the parent to the end of `node`.
     fn take_from_right(
         &self,
         tx: &mut impl Transaction,
@@ -555,8 +552,8 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
         self.put(tx, node, node.count(), comes, moved)
     }
 
-    /// Moves the pair at `index` of the parent and all of `right` to the end of `left`; the parent's order is left to
-    /// the caller. Together they fit.
+    /// Moves the pair at `index` of the parent and everything in `right` to the end of `left`; the caller writes the parent's order. Together they
+    /// fit.
     fn merge(
         &self,
         tx: &mut impl Transaction,
@@ -591,10 +588,10 @@ impl<K: Word + Ord, V: Word> BTree<K, V> {
 
     ordered_methods!();
 
-    /// Checks the tree's invariants; returns the number of keys.
+    /// Checks the tree's invariants. Returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.check_levels(tx)
     }

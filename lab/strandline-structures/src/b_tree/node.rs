@@ -5,28 +5,28 @@ use strandline_core::memory::PersistentAddress;
 use crate::levels::LevelNode;
 
 pub const NODE_MAGIC: u64 = 0x2d7;
-/// As many keys as an order has room for.
+/// The maximum of keys, for which an order has room.
 pub const MAX_KEYS: u64 = 11;
 /// The word where the keys begin.
 pub const KEYS: u64 = 1;
-/// Where the parts of an order begin.
+/// The bit positions of the parts of an order.
 const COUNT: u32 = 4 * MAX_KEYS as u32;
 pub const LEVEL: u32 = COUNT + 4;
 pub const MAGIC: u32 = LEVEL + 6;
 
-/// A node, and its order as it is or is to be.
+/// A node, and its order as it is or will be.
 #[derive(Clone, Copy)]
 pub struct Node {
     pub at: PersistentAddress,
     pub order: u64,
 }
 
-/// The bits of the first `numbers` numbers of an order.
+/// Returns the bits of the first `numbers` numbers of an order.
 fn first(numbers: u64) -> u64 {
     (1 << (4 * numbers)) - 1
 }
 
-/// What tells the nodes of a level from all else.
+/// Distinguishes the nodes of a level from everything else.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NodeKind(u64);
 
@@ -35,7 +35,7 @@ impl NodeKind {
         Self(NODE_MAGIC << (MAGIC - LEVEL) | level)
     }
 
-    /// That of the children of inner nodes.
+    /// Returns the kind of the children of inner nodes.
     pub fn below(self) -> Self {
         Self(self.0 - 1)
     }
@@ -56,7 +56,7 @@ impl LevelNode for Node {
 }
 
 impl Node {
-    /// A new node whose first `count` pairs are in the order of their keys.
+    /// Creates a node whose first `count` pairs are in the order of their keys.
     pub fn fresh(at: PersistentAddress, level: u64, count: u64) -> Self {
         let numbers = (0..MAX_KEYS).fold(0, |numbers, number| numbers | number << (4 * number));
         Self { at, order: NODE_MAGIC << MAGIC | level << LEVEL | count << COUNT | numbers }
@@ -74,7 +74,7 @@ impl Node {
         NodeKind(self.order >> LEVEL)
     }
 
-    /// The number of the pair at `index`.
+    /// Returns the number of the pair at `index`.
     pub fn number(self, index: u64) -> u64 {
         self.order >> (4 * index) & 15
     }
@@ -84,7 +84,7 @@ impl Node {
         self.order = self.order & !(15 << COUNT) | count << COUNT;
     }
 
-    /// Puts the first free number at `index`, in a node that has one; returns it.
+    /// Puts the first free number at `index`, in a node that has one. Returns the number.
     pub fn insert(&mut self, index: u64) -> u64 {
         let (count, low) = (self.count(), self.order & first(index));
         let number = self.number(count);
@@ -102,7 +102,7 @@ impl Node {
         self.order -= 1 << COUNT;
     }
 
-    /// The word that holds the key of the pair with this number.
+    /// Returns the word that holds the key of the pair with this number.
     pub fn key_at(self, number: u64) -> PersistentAddress {
         self.at.near(8 * (KEYS + number))
     }

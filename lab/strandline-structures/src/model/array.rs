@@ -1,4 +1,4 @@
-//! The array: a map whose keys are its indices.
+//! The array as a map: its keys are its indices.
 
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{AnyRunner, Transaction};
@@ -6,12 +6,12 @@ use strandline_core::{Abort, Result};
 
 use super::{Choices, Contents, Operation, Outcome, Structure, refused};
 
-/// An array, all of whose values are the same at first.
+/// An array, all of whose values are equal initially.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
-    /// How many values it has, all from the beginning.
+    /// How many values it has, from its creation on.
     pub length: u64,
-    /// What each of them is at first.
+    /// The initial value of each element.
     pub first: u64,
 }
 

@@ -8,14 +8,14 @@ use strandline_core::transaction::Transaction;
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
-/// Blocks of the allocator, whose addresses stand in so many words from the root on.
+/// Blocks of the allocator; their addresses are in as many words from the root on.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks {
-    /// Slots, at most eight.
+    /// The number of slots, at most eight.
     pub slots: u64,
 }
 
-/// Words of a block that holds a value in its last word: of several classes, and larger than a chunk of 4 KB.
+/// Returns the words of a block that holds a value in its last word. Blocks have several classes, and some are larger than a chunk of 4 KB.
 fn words(value: u64) -> u64 {
     [3, 5, 9, 40, 520, 1200][(value & 0xff) as usize % 6]
 }

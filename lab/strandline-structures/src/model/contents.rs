@@ -1,22 +1,22 @@
-//! The reference: what a structure holds, in standard collections.
+//! The reference model: a structure's contents, in standard collections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Operation, Outcome};
 
-/// What a structure holds.
+/// The contents of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Values at keys or at the indices of an array.
     Map(BTreeMap<u64, u64>),
-    /// A queue's or a vector's items, the first one first.
+    /// A queue's or a vector's items, in order.
     Sequence {
-        /// What is in it, the item that leaves first in front.
+        /// The items, with the one that leaves first in front.
         items: VecDeque<u64>,
-        /// How many there is room for.
+        /// How many items there is room for.
         capacity: u64,
     },
-    /// What several structures hold.
+    /// The contents of several structures.
     Several(Vec<Contents>),
 }
 
@@ -30,21 +30,21 @@ impl Default for Contents {
 /// A place at which two contents differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The key or index; the number of the structure, where it is one of several that hold different things.
+    /// The key or index; for several structures that differ, the number of the first one that does.
     pub place: u64,
-    /// What should be there.
+    /// The expected value.
     pub expected: Option<u64>,
-    /// What the structure has there; `None` if nothing.
+    /// The structure's value; `None` if there is none.
     pub found: Option<u64>,
 }
 
 impl Contents {
-    /// A sequence without items that is bounded by the pool alone.
+    /// Returns an empty sequence that only the pool bounds.
     pub fn empty_sequence() -> Self {
         Self::Sequence { items: VecDeque::new(), capacity: u64::MAX }
     }
 
-    /// Keys, items or, of an array, indices.
+    /// Returns the number of keys, items or, for an array, indices.
     pub fn len(&self) -> u64 {
         match self {
             Self::Map(map) => map.len() as u64,
@@ -53,12 +53,12 @@ impl Contents {
         }
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at a place; `None` if there is none, or these are several contents.
+    /// Returns the value at a place; `None` if there is none, or if these are several contents.
     pub fn get(&self, place: u64) -> Option<u64> {
         match self {
             Self::Map(map) => map.get(&place).copied(),
@@ -67,7 +67,7 @@ impl Contents {
         }
     }
 
-    /// The values, in the order of their places.
+    /// Returns the values, in the order of their places.
     pub fn values(&self) -> Vec<u64> {
         match self {
             Self::Map(map) => map.values().copied().collect(),
@@ -76,10 +76,10 @@ impl Contents {
         }
     }
 
-    /// Does `operation` to the reference.
+    /// Applies `operation` to the reference.
     ///
     /// # Panics
-    /// What holds this has no such operation.
+    /// Panics if these contents do not support the operation.
     pub fn apply(&mut self, operation: &Operation) -> Outcome {
         match self {
             Self::Map(map) => apply_to_map(map, operation),
@@ -91,7 +91,7 @@ impl Contents {
         }
     }
 
-    /// Where `found` is not what this is.
+    /// Returns the places where `found` differs from this.
     pub fn differences(&self, found: &Self) -> Vec<Difference> {
         let places: BTreeSet<u64> = match (self, found) {
             (Self::Map(one), Self::Map(other)) => one.keys().chain(other.keys()).copied().collect(),

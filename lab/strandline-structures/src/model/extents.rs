@@ -8,14 +8,14 @@ use strandline_core::transaction::Transaction;
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
-/// Words of a page.
+/// How many words a page has.
 const PAGE_WORDS: u64 = 512;
-/// Bytes from the root to the first slot.
+/// The distance in bytes from the root to the first slot.
 const FIRST_BYTE: u64 = 256;
-/// Words of a slot: the value, which is the guard, and where the pages are.
+/// The words of a slot: the value, which is the guard, and the location of the pages.
 const SLOT_WORDS: u64 = 4;
 
-/// Values in extents. There are so many slots behind the root: each has a value, and up to three runs of pages that are full of what follows from it.
+/// Values in extents. The slots follow the root. Each has a value and up to three runs of pages, whose contents are derived from the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Extents {
     /// The number of slots.
@@ -25,12 +25,12 @@ pub struct Extents {
 /// Runs of pages: the first page of each, and the number of pages.
 type Runs = Vec<(PersistentAddress, u64)>;
 
-/// Words in the pages of a value, which fill them: what a page has behind the words is undefined.
+/// Returns how many words the value's pages hold. They fill the pages, since the rest of a page would be undefined.
 fn words(value: u64) -> u64 {
     PAGE_WORDS * [1, 1, 2, 3][(value & 0xff) as usize % 4]
 }
 
-/// Word `index` of a value's pages.
+/// Returns word `index` of a value's pages.
 fn word(value: u64, index: u64) -> u64 {
     (value << 12) ^ index
 }
@@ -40,7 +40,7 @@ impl Extents {
         root.byte(FIRST_BYTE).word(SLOT_WORDS * slot)
     }
 
-    /// The value in a slot, and the runs that its pages are in; the pages have been read.
+    /// Returns the value in a slot, and the runs of its pages, after reading and checking the pages.
     fn find(
         &self,
         tx: &mut dyn Transaction,

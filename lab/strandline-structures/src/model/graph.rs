@@ -1,4 +1,4 @@
-//! The graph: a map of edges.
+//! The graph as a map of edges.
 
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{AnyRunner, Transaction};
@@ -10,9 +10,9 @@ use super::{Contents, Operation, Outcome, Structure, encoding};
 /// A graph. The edge between vertices `a` and `b` of `n` is key `a * n + b`.
 #[derive(Clone, Copy, Debug)]
 pub struct Graph {
-    /// How many vertices it has; edges go between their numbers.
+    /// How many vertices it has; edges connect their numbers.
     pub vertices: u64,
-    /// Words of an edge's value.
+    /// How many words an edge's value has.
     pub value_words: u64,
 }
 

@@ -10,21 +10,21 @@ use strandline_core::{Abort, Error, Result};
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, encoding, refused};
 use crate::SortedShape;
 
-/// What is found at a key: nothing, a value, or what stands for no value.
+/// The value found at a key: nothing, a value, or something that represents no value.
 pub(super) type Found = Option<Option<u64>>;
 
-/// What maps have in common, on numbers.
+/// The common operations of maps, on numbers.
 pub(super) trait Map {
     fn get(&self, tx: &mut dyn Transaction, key: u64) -> Result<Found, Abort>;
     fn insert(&self, tx: &mut dyn Transaction, key: u64, value: u64) -> Result<Found, Abort>;
     fn remove(&self, tx: &mut dyn Transaction, key: u64) -> Result<Found, Abort>;
-    /// All pairs, of which either may stand for no number.
+    /// Returns all pairs; either part of a pair may represent no number.
     fn pairs(&self, tx: &mut dyn Transaction) -> Result<Vec<Pair>, Abort>;
 }
 
 pub(super) type Pair = (Option<u64>, Option<u64>);
 
-/// Does `operation` to an open map.
+/// Applies `operation` to an open map.
 pub(super) fn apply(
     structure: &dyn Structure,
     map: &impl Map,
@@ -47,7 +47,7 @@ pub(super) fn apply(
     }
 }
 
-/// All that an open map holds.
+/// Returns the contents of an open map.
 pub(super) fn read(
     structure: &dyn Structure,
     map: &impl Map,
@@ -68,9 +68,9 @@ pub(super) fn read(
 /// A hash table of chains.
 #[derive(Clone, Copy, Debug)]
 pub struct HashTable {
-    /// How many chains it has; few make long ones.
+    /// How many chains it has; a small number makes chains long.
     pub buckets: u64,
-    /// Words of a value.
+    /// How many words a value has.
     pub value_words: u64,
 }
 
@@ -132,7 +132,7 @@ pub struct RedBlackTree;
 #[derive(Clone, Copy, Debug)]
 pub struct BPlusTree(pub NodeShape);
 
-/// A B-tree with so many keys in a node.
+/// A B-tree with at most so many keys in a node.
 #[derive(Clone, Copy, Debug)]
 pub struct BTree(pub u64);
 
@@ -140,7 +140,7 @@ pub struct BTree(pub u64);
 #[derive(Clone, Copy, Debug)]
 pub struct SortedTree(pub SortedShape);
 
-/// The same with values of a whole word.
+/// Like [`SortedTree`], with values of a whole word.
 #[derive(Clone, Copy, Debug)]
 pub struct SortedTreeOfWords(pub SortedShape);
 
@@ -166,7 +166,7 @@ macro_rules! tree {
             fn pairs(&self, mut tx: &mut dyn Transaction) -> Result<Vec<Pair>, Abort> {
                 let (mut pairs, mut last) = (Vec::new(), None);
                 self.for_each(&mut tx, |key, value| {
-                    // A key that is out of order stands for none.
+                    // A key that is out of order represents no number.
                     let number = (last < Some(key)).then_some(encoding::number_of(key));
                     last = Some(key);
                     pairs.push((number, Some(value.into())));
@@ -231,7 +231,7 @@ tree!(
 /// A key-value store, whose keys and values are byte strings of several lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyValueStore {
-    /// How many chains it has; few make long ones.
+    /// How many chains it has; a small number makes chains long.
     pub buckets: u64,
 }
 

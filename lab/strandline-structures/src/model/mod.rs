@@ -1,8 +1,8 @@
-//! Each structure with its reference model: what crash checker, torture, fuzzing and tests do to structures, and what
-//! must come of it.
+//! Each structure with its reference model: the operations that crash checker, torture, fuzzing and tests perform on structures, and the expected
+//! results.
 //!
-//! Everything is in numbers: a structure's type here says what its keys and values are made of them, and notices when
-//! what it reads is made of none. So one [`Operation`] and one reference, [`Contents`], serve all structures.
+//! All models use numbers. A structure's type here converts numbers to its keys and values, and detects when the structure holds something that
+//! represents no number. So one [`Operation`] and one reference, [`Contents`], serve all structures.
 //!
 //! ```
 //! # use strandline_core::example::*;
@@ -51,41 +51,40 @@ pub use queue::Queue;
 pub use set::{MultiSet, Set};
 pub use words::{Invariant, Words};
 
-/// What is done to a structure. A *place* is a key or an index.
+/// An operation on a structure. A *place* is a key or an index.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Reads the value at a place.
     Get(u64),
-    /// Stores a value at a place; in a sequence only where there is one already.
+    /// Stores a value at a place; in a sequence only if the place has a value already.
     Insert(u64, u64),
-    /// Stores a value at a place of words without reading what is there.
+    /// Stores a value at a place of words without reading the present one.
     Write(u64, u64),
     /// Removes a key with its value, if it is there.
     Remove(u64),
-    /// Removes the key if it is there, and stores the value if not. In a sequence: removes the last item if the place is
-    /// its, replaces an item before it, appends if there is none.
+    /// Removes the key if it is there, and stores the value if not. In a sequence: removes the last item if the place is its index, replaces an item
+    /// before it, and appends if there is none at the place.
     Toggle(u64, u64),
-    /// Puts a key into a multiset once more.
+    /// Inserts a key into a multiset once more.
     Add(u64),
-    /// Takes a key out of a multiset once, if it is there.
+    /// Removes a key from a multiset once, if it is there.
     Take(u64),
     /// Swaps the values at two places.
     Swap(u64, u64),
-    /// Swaps the low bytes of the values at two different places; the rest of each becomes that of the stamp, so that no
-    /// value is ever stored twice.
+    /// Swaps the low bytes of the values at two different places; the rest of each is replaced by the stamp, so that no value is ever stored twice.
     Exchange {
-        /// The two whose values are swapped.
+        /// The two places.
         places: [u64; 2],
-        /// For each of them. Their low bytes are 0.
+        /// A stamp for each place. Their low bytes are 0.
         stamps: [u64; 2],
     },
-    /// Takes an amount from the value at a place, then adds it to that at another; values wrap.
+    /// Subtracts an amount from the value at a place, then adds it to the value at another; values wrap.
     Transfer {
-        /// The place that gives.
+        /// The place that loses the amount.
         from: u64,
-        /// The place that takes.
+        /// The place that gets the amount.
         to: u64,
-        /// What moves, modulo 2^64.
+        /// The amount, modulo 2^64.
         amount: u64,
     },
     /// Appends to a sequence, if there is room.
@@ -100,30 +99,30 @@ pub enum Operation {
     Of(usize, Box<Operation>),
 }
 
-/// What an operation returns: the value that it found at its (first) place, the item that it removed, for [`Operation::Push`]
-/// the item that had no room.
+/// The result of an operation: the value at its (first) place, the item that it removed, or for [`Operation::Push`] the item for which there was no
+/// room.
 pub type Outcome = Option<u64>;
 
-/// What drawn operations follow from: chance, a fuzzer's bytes, the numbers of a property test.
+/// The source of drawn operations: chance, a fuzzer's bytes, or the numbers of a property test.
 pub trait Choices {
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which is not 0.
     fn below(&mut self, bound: u64) -> u64;
 
-    /// The place of an operation.
+    /// Returns the place of an operation.
     fn key(&mut self) -> u64;
 
-    /// A value to be stored. Its low byte says how long it is where a structure holds values of several lengths.
+    /// Returns a value to store. Its low byte determines its length if a structure has values of several lengths.
     fn value(&mut self) -> u64 {
         self.below(u64::MAX)
     }
 
-    /// Whether the next change makes the structure larger, where it may do either.
+    /// Returns whether the next change makes the structure larger, if it could do either.
     fn grows(&mut self) -> bool {
         self.below(8) < 5
     }
 }
 
-/// The choices that a list of numbers stands for; all 0 when it has come to its end. Small numbers mean small choices.
+/// Choices from a list of numbers; all are 0 after its end. Small numbers make small choices.
 #[derive(Clone, Debug)]
 pub struct Numbers<I> {
     numbers: I,
@@ -132,12 +131,12 @@ pub struct Numbers<I> {
 }
 
 impl<I: Iterator<Item = u32>> Numbers<I> {
-    /// With keys below `keys`, which is not 0.
+    /// Uses the numbers, with keys below `keys`, which is not 0.
     pub fn new(numbers: impl IntoIterator<IntoIter = I>, keys: u64) -> Self {
         Self { numbers: numbers.into_iter(), keys, growth: 5 }
     }
 
-    /// With so many of 8 changes that make the structure larger.
+    /// Sets how many of 8 changes make the structure larger.
     #[must_use]
     pub fn growing(self, growth: u64) -> Self {
         Self { growth, ..self }
@@ -166,34 +165,34 @@ impl<I: Iterator<Item = u32>> Choices for Numbers<I> {
 
 /// A structure with its reference model.
 pub trait Structure: Debug + Sync {
-    /// What it is called.
+    /// Returns its name.
     fn name(&self) -> &'static str;
 
-    /// Creates it under the root word `root`, or completes and opens the one that is there. By default it does nothing: a structure of slots behind
-    /// the root needs nothing that is created.
+    /// Creates it under the root word `root`, or completes and opens the one that is already there. The default does nothing: a structure of slots
+    /// after the root needs no creation.
     ///
     /// # Errors
-    /// The pool is full; something else is there.
+    /// Returns an error if the pool is full or if something else is there.
     fn create(&self, _runner: &mut AnyRunner<'_>, _root: PersistentAddress) -> Result<()> {
         Ok(())
     }
 
-    /// What it holds when it has been created.
+    /// Returns its contents after creation.
     fn empty(&self) -> Contents {
         Contents::default()
     }
 
-    /// Its places are below this number.
+    /// Returns the number below which its places are.
     fn places(&self) -> u64 {
         u64::MAX
     }
 
-    /// A value that it can hold.
+    /// Returns a value that it can hold.
     fn value(&self, choices: &mut dyn Choices) -> u64 {
         choices.value()
     }
 
-    /// An operation of any kind that it has.
+    /// Returns an operation of any kind that it supports.
     fn draw(&self, choices: &mut dyn Choices) -> Operation {
         match choices.below(8) {
             0 => self.look_up(choices),
@@ -203,20 +202,20 @@ pub trait Structure: Debug + Sync {
         }
     }
 
-    /// An operation that writes, whatever the structure holds.
+    /// Returns an operation that writes, whatever the structure holds.
     fn change(&self, choices: &mut dyn Choices) -> Operation {
         Operation::Toggle(choices.key() % self.places(), self.value(choices))
     }
 
-    /// An operation that reads.
+    /// Returns an operation that reads.
     fn look_up(&self, choices: &mut dyn Choices) -> Operation {
         Operation::Get(choices.key() % self.places())
     }
 
-    /// Does `operation` to the structure under `root`.
+    /// Applies `operation` to the structure under `root`.
     ///
     /// # Errors
-    /// A conflict; the structure is damaged, or has no such operation.
+    /// Returns an error after a conflict or if the structure is damaged, or has no such operation.
     fn apply(
         &self,
         tx: &mut dyn Transaction,
@@ -224,22 +223,22 @@ pub trait Structure: Debug + Sync {
         operation: &Operation,
     ) -> Result<Outcome, Abort>;
 
-    /// Checks the invariants of the structure under `root`; returns at how many places there is something.
+    /// Checks the invariants of the structure under `root`. Returns how many places have a value.
     ///
     /// # Errors
-    /// A conflict; [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold, and an error after a conflict.
     fn check(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<u64, Abort>;
 
-    /// Reads all that the structure under `root` holds.
+    /// Reads the contents of the structure under `root`.
     ///
     /// # Errors
-    /// A conflict; [`Error::Damaged`]: [`Structure::apply`] cannot have stored that.
+    /// Returns an error after a conflict, and [`Error::Damaged`] if [`Structure::apply`] cannot have stored these contents.
     fn read(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort>;
 
-    /// Checks the structure under `root`, and reads all that it holds.
+    /// Checks the structure under `root`, and returns its contents.
     ///
     /// # Errors
-    /// As [`Structure::check`] and [`Structure::read`].
+    /// As for [`Structure::check`] and [`Structure::read`].
     fn contents(&self, tx: &mut dyn Transaction, root: PersistentAddress) -> Result<Contents, Abort> {
         let (counted, contents) = (self.check(tx, root)?, self.read(tx, root)?);
         match counted == contents.len() {
@@ -252,17 +251,17 @@ pub trait Structure: Debug + Sync {
     }
 }
 
-/// Draws a look-up in one of four operations, and otherwise a change, for a structure that has no insertions and removals.
+/// Returns a look-up in one of four operations, and otherwise a change, for a structure that has no insertions and removals.
 fn look_up_or_change(structure: &dyn Structure, choices: &mut dyn Choices) -> Operation {
     if choices.below(4) == 0 { structure.look_up(choices) } else { structure.change(choices) }
 }
 
-/// The end of a transaction that has met what cannot be.
+/// Ends a transaction that has encountered damage.
 fn damaged(tx: &mut dyn Transaction, structure: &dyn Structure, what: impl std::fmt::Display) -> Abort {
     tx.fail(Error::damaged(format!("the {}: {what}", structure.name())))
 }
 
-/// The end of a transaction with an operation that the structure does not have.
+/// Ends a transaction with an operation that the structure does not support.
 fn refused(tx: &mut dyn Transaction, structure: &dyn Structure, operation: &Operation) -> Abort {
     tx.fail(Error::Parameter(format!("a {} has no operation {operation:?}", structure.name())))
 }

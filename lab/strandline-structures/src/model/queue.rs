@@ -8,17 +8,17 @@ use strandline_core::{Abort, Result};
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, encoding, refused};
 
-/// A queue that is full at some length, with entries of several words.
+/// A queue with a fixed capacity, with entries of several words.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
-    /// Entries that there is room for.
+    /// How many entries there is room for.
     pub capacity: u64,
-    /// Words of an entry.
+    /// How many words an entry has.
     pub entry_words: u64,
 }
 
 impl Queue {
-    /// The value of an entry.
+    /// Returns the value of an entry.
     fn value(&self, tx: &mut dyn Transaction, entry: Option<Vec<u64>>) -> Result<Option<u64>, Abort> {
         let Some(entry) = entry else { return Ok(None) };
         match encoding::of_words(&entry) {

@@ -1,4 +1,4 @@
-//! Set and multiset: maps to how often a key is there.
+//! Set and multiset, as maps to the number of times that a key is present.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl Structure for Set {
     }
 }
 
-/// A multiset: a map to how often a key is there.
+/// A multiset: a map to the number of times that a key is present.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiSet;
 

@@ -10,14 +10,14 @@ use strandline::{
 
 use super::{Choices, Contents, Operation, Outcome, encoding};
 
-/// What operations a part has.
+/// The operations of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Those of a map.
+    /// The operations of a map.
     Map,
-    /// Those of a map with one key, 0.
+    /// The operations of a map with only the key 0.
     Cell,
-    /// One that always holds something.
+    /// The operations of a value that is always present.
     Value,
     Queue,
     Vector,
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// An operation that writes, whatever is there, and lets a sequence grow no longer than a few items.
+    /// Returns an operation that writes, whatever is there, and that keeps a sequence at a few items.
     fn change(self, choices: &mut dyn Choices) -> Operation {
         match self {
             Self::Map | Self::Vector => Operation::Toggle(choices.key(), choices.value()),
@@ -74,7 +74,7 @@ fn empty(kinds: &[Kind]) -> Contents {
     Contents::Several(kinds.iter().map(|kind| kind.empty()).collect())
 }
 
-/// The part that `operation` is for, and what is done to it.
+/// Returns the part to which `operation` applies, and the operation on the part.
 fn of_part(operation: &Operation) -> Result<(usize, &Operation)> {
     match operation {
         Operation::Of(part, operation) => Ok((*part, operation)),
@@ -90,10 +90,10 @@ fn mangled(what: impl std::fmt::Debug) -> Error {
     Error::damaged(format!("{what:?} stands for no number"))
 }
 
-/// A key or a value made of a number.
+/// A key or a value derived from a number.
 trait Made: Sized {
     fn of(number: u64) -> Self;
-    /// The number; `None` if it is made of none.
+    /// Returns the number; `None` if it is not derived from one.
     fn number(&self) -> Option<u64>;
 }
 
@@ -124,7 +124,7 @@ impl Made for (u64, u64) {
     }
 }
 
-/// The name that is made of a number. All begin in the same way, longer than what ordered maps keep of a key in a word.
+/// Returns the name for a number. All names share a prefix that is longer than the part of a key which ordered maps keep in a word.
 pub fn name(number: u64) -> String {
     format!("a long common prefix {number:03}")
 }
@@ -155,7 +155,7 @@ fn number(made: impl Made + std::fmt::Debug) -> Result<u64> {
 /// A collection with its reference model.
 trait Part<'p> {
     fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome>;
-    /// Checks the collection, and reads it.
+    /// Checks the collection, and returns its contents.
     fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents>;
 }
 
@@ -166,7 +166,7 @@ fn sound(found: Vec<String>) -> Result<()> {
     }
 }
 
-/// The operations of a map on what has `get`, `insert` and `remove`.
+/// Applies the operations of a map to a type with `get`, `insert` and `remove`.
 macro_rules! map_operations {
     ($operation:expr, |$key:ident, $value:ident| $get:expr, $insert:expr, $remove:expr) => {{
         let operation: &Operation = $operation;
@@ -227,7 +227,7 @@ map_part!(HashMap<'p, String, u64>, String, u64);
 map_part!(OrderedMap<'p, String, Vec<u8>>, String, Vec<u8>);
 map_part!(OrderedMap<'p, u64, u64>, u64, u64);
 
-/// A text with the number that it begins with.
+/// Returns a text that begins with the number.
 fn text_of(number: u64, key: u64) -> String {
     format!("{number} at {key}")
 }
@@ -237,7 +237,7 @@ fn number_of_text(text: &str, key: u64) -> Result<u64> {
     number.filter(|number| text == text_of(*number, key)).ok_or_else(|| mangled(text))
 }
 
-/// The texts are destroyed with their keys.
+/// The texts are destroyed together with their keys.
 impl<'p> Part<'p> for OrderedMap<'p, u64, Text<'p>> {
     fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
         let destroyed = |text: Option<Text<'p>>, key: u64| {
@@ -355,7 +355,7 @@ value_part!(Bytes<'p>, |tx, self| number(self.get(tx)?)?, |value| self.set(tx, V
 value_part!(Text<'p>, |tx, self| number_of_text(&self.get(tx)?, 0)?, |value| self
     .set(tx, text_of(value, 0))?);
 
-/// A root of the collections that all others are made like, in a small pool.
+/// A root of the collections on which all others are built, in a small pool.
 #[derive(Clone, Copy, Persist)]
 pub struct Everything<'p> {
     hashed: HashMap<'p, String, u64>,
@@ -368,10 +368,10 @@ pub struct Everything<'p> {
 impl<'p> Everything<'p> {
     const KINDS: [Kind; 5] = [Kind::Map, Kind::Map, Kind::Queue, Kind::Vector, Kind::Cell];
 
-    /// Empty collections.
+    /// Creates empty collections.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool is full or after a conflict, or if the log is full.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Ok(Self {
             hashed: HashMap::with_capacity(tx, 4)?,
@@ -382,20 +382,20 @@ impl<'p> Everything<'p> {
         })
     }
 
-    /// What they hold at first.
+    /// Returns their initial contents.
     pub fn empty() -> Contents {
         empty(&Self::KINDS)
     }
 
-    /// An operation that writes, whatever they hold.
+    /// Returns an operation that writes, whatever they hold.
     pub fn change(choices: &mut dyn Choices) -> Operation {
         draw(&Self::KINDS, choices, Kind::change)
     }
 
-    /// Does `operation`.
+    /// Applies `operation`.
     ///
     /// # Errors
-    /// A conflict; a collection is damaged, or has no such operation.
+    /// Returns an error after a conflict or if a collection is damaged, or has no such operation.
     pub fn apply(tx: &Tx<'p, impl Control>, root: Ptr<'p, Self>, operation: &Operation) -> Result<Outcome> {
         let all = root.get(tx)?;
         let (part, operation) = of_part(operation)?;
@@ -435,10 +435,10 @@ impl<'p> Everything<'p> {
         found.map(number).transpose()
     }
 
-    /// Checks all collections, and reads them.
+    /// Checks all collections, and returns their contents.
     ///
     /// # Errors
-    /// A conflict; [`Error::Damaged`].
+    /// Returns [`Error::Damaged`], and an error after a conflict.
     pub fn contents(tx: &Tx<'p, impl Control>, root: Ptr<'p, Self>) -> Result<Contents> {
         let all = root.get(tx)?;
         let pointed = all.pointed.map(|pointer| number(pointer.get(tx)?)).transpose()?;
@@ -452,14 +452,14 @@ impl<'p> Everything<'p> {
     }
 }
 
-/// A root with every collection and with every way of pointing to them, for pools that are damaged.
+/// A root with every collection and every kind of pointer to them, for pools that are damaged.
 #[derive(Clone, Copy, Persist)]
 pub struct All<'p> {
     /// Names and numbers.
     pub hashed: HashMap<'p, String, u64>,
-    /// Names that begin alike, and bytes of many lengths.
+    /// Names with a common prefix, and bytes of many lengths.
     pub ordered: OrderedMap<'p, String, Vec<u8>>,
-    /// Numbers, several to a node's word.
+    /// Numbers, several of which share a word of a node.
     pub numbers: OrderedMap<'p, u64, u64>,
     /// Items of two words.
     pub vector: Vector<'p, (u64, bool)>,
@@ -473,37 +473,37 @@ pub struct All<'p> {
     pub units: Vector<'p, ()>,
     /// A value behind a pointer.
     pub pointer: Ptr<'p, Option<char>>,
-    /// One of two who point to each other.
+    /// One of two persons who point to each other.
     pub graph: Ptr<'p, Person<'p>>,
     /// Collections in a collection.
     pub nested: HashMap<'p, u64, Shelf<'p>>,
     /// Keys of two fields, and pointers to the same value.
     pub by_name: OrderedMap<'p, (String, u8), Ptr<'p, Person<'p>>>,
-    /// A value that is pointed to twice, in an array in a tuple.
+    /// A value with two pointers to it, in an array in a tuple.
     pub pair: (Option<Text<'p>>, [Option<Ptr<'p, u64>>; 2]),
 }
 
-/// Somebody with a friend.
+/// A person with a friend.
 #[derive(Clone, Copy, Persist)]
 pub struct Person<'p> {
     /// The friend, who may point back.
     pub friend: Option<Ptr<'p, Person<'p>>>,
-    /// The name, perhaps of others too.
+    /// The name, which other persons may share.
     pub name: Text<'p>,
 }
 
 /// A place with collections of its own.
 #[derive(Clone, Copy, Persist)]
 pub enum Shelf<'p> {
-    /// None.
+    /// No collection.
     Empty,
-    /// One.
+    /// A collection of texts.
     Books(Vector<'p, Text<'p>>),
-    /// One of others.
+    /// A queue of collections.
     Waiting {
-        /// The others.
+        /// The collections.
         queue: Queue<'p, Vector<'p, u64>>,
-        /// Since when.
+        /// The year since which they wait.
         since: u32,
     },
 }
@@ -512,12 +512,12 @@ impl<'p> All<'p> {
     const KINDS: [Kind; 7] =
         [Kind::Map, Kind::Map, Kind::Map, Kind::Vector, Kind::Queue, Kind::Value, Kind::Value];
 
-    /// Empty collections, a text and bytes of value 0, and what the pointers point to.
+    /// Creates empty collections, a text and bytes of value 0, and the targets of the pointers.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool is full or after a conflict, or if the log is full.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
-        // Two who point to each other, and to the same name.
+        // Two persons who point to each other, and to the same name.
         let name = Text::new(tx, "ann")?;
         let graph = Ptr::new(tx, &Person { friend: None, name })?;
         let friend = Ptr::new(tx, &Person { friend: Some(graph), name })?;
@@ -540,11 +540,11 @@ impl<'p> All<'p> {
         })
     }
 
-    /// Fills all collections with about `count` items each, of many lengths: the keys are those that are made of the numbers
-    /// below `count`, in `numbers` their squares.
+    /// Fills all collections with about `count` items each, of many lengths. The keys are those for the numbers below `count`; in `numbers` the
+    /// values are their squares.
     ///
     /// # Errors
-    /// The pool is full.
+    /// Returns an error if the pool is full.
     pub fn fill(store: &Store<All<'static>>, count: u64) -> Result<()> {
         for i in 0..count {
             store.write(|tx, root| {
@@ -576,20 +576,20 @@ impl<'p> All<'p> {
         })
     }
 
-    /// What the parts of [`All::new`] hold.
+    /// Returns the initial contents of the parts of [`All::new`].
     pub fn empty() -> Contents {
         empty(&Self::KINDS)
     }
 
-    /// An operation on one of the parts: the maps without collections in them, vector, queue, text and bytes.
+    /// Returns an operation on one of the parts: the maps without collections in them, vector, queue, text and bytes.
     pub fn draw(choices: &mut dyn Choices) -> Operation {
         draw(&Self::KINDS, choices, Kind::draw)
     }
 
-    /// Does `operation` to a part.
+    /// Applies `operation` to a part.
     ///
     /// # Errors
-    /// A conflict; the part is damaged, or has no such operation.
+    /// Returns an error after a conflict or if the part is damaged, or has no such operation.
     pub fn apply(self, tx: &Tx<'p, impl Control>, operation: &Operation) -> Result<Outcome> {
         let (part, operation) = of_part(operation)?;
         match part {
@@ -603,10 +603,10 @@ impl<'p> All<'p> {
         }
     }
 
-    /// Checks the parts, and reads them.
+    /// Checks the parts, and returns their contents.
     ///
     /// # Errors
-    /// A conflict; [`Error::Damaged`].
+    /// Returns [`Error::Damaged`], and an error after a conflict.
     pub fn contents(self, tx: &Tx<'p, impl Control>) -> Result<Contents> {
         Ok(Contents::Several(vec![
             self.hashed.contents(tx)?,

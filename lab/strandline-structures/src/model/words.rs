@@ -1,4 +1,4 @@
-//! Words at fixed places, without a header: the smallest structure that there can be.
+//! Words at fixed places, without a header: the smallest possible structure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use strandline_core::{Abort, Result};
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
-/// Words at fixed places. The root is any address from which these are counted.
+/// Words at fixed places. The root is the address from which their positions are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
     /// How many words it has.
     pub count: u64,
-    /// The byte at which word `i` begins, from the root on.
+    /// Returns the distance in bytes from the root to word `i`.
     pub byte: fn(u64) -> u64,
-    /// What is always true of their values.
+    /// An invariant of their values.
     pub invariant: Invariant,
 }
 
-/// What is always true of words' values.
+/// An invariant of words' values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invariant {
-    /// Nothing. They are 0 at first.
+    /// None. The words are 0 initially.
     None,
-    /// They sum up to 0, wrapping, and are 0 at first: they are changed by transfers.
+    /// They sum up to 0, wrapping, and are 0 initially; transfers change them.
     Sum,
-    /// Their low bytes are a permutation of the numbers from 1 on: they are changed by exchanges.
+    /// Their low bytes are a permutation of the numbers from 1 on; exchanges change them.
     Permutation,
 }
 

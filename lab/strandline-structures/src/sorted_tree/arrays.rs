@@ -1,15 +1,15 @@
-//! The arrays of a node, of words and of values half a word long, and how they shift.
+//! The arrays of a node, of words or of values half a word long, and how they are shifted.
 
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::value::with_buffer;
 use strandline_core::transaction::{Abort, Transaction};
 
-/// Values of half a word: so many in a word, and the bits of each.
+/// How many values of half a word fit a word, and how many bits each has.
 pub const HALVES: u64 = 2;
 pub const HALF_BITS: u32 = u32::BITS;
 pub const LOW: u64 = u32::MAX as u64;
 
-/// Puts `word` at `index` of the `count` words from `at` on, and those behind it one further.
+/// Inserts `word` at `index` of the `count` words from `at` on, and shifts the later ones by one.
 pub fn insert_word(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -27,7 +27,7 @@ pub fn insert_word(
     })
 }
 
-/// Takes out the word at `index` of the `count` words from `at` on.
+/// Removes the word at `index` of the `count` words from `at` on.
 pub fn remove_word(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -43,7 +43,7 @@ pub fn remove_word(
     })
 }
 
-/// As [`insert_word`], of values of half a word.
+/// Like [`insert_word`], for values of half a word.
 pub fn insert_half(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -67,7 +67,7 @@ pub fn insert_half(
     })
 }
 
-/// As [`remove_word`], of values of half a word.
+/// Like [`remove_word`], for values of half a word.
 pub fn remove_half(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -88,7 +88,7 @@ pub fn remove_half(
         if !index.is_multiple_of(HALVES) {
             words[0] = words[0] & !LOW | stays;
         }
-        // A last word with one value has none any more.
+        // A last word with only one value becomes empty.
         let kept = words.len() - usize::from(!count.is_multiple_of(HALVES));
         tx.write_range(at.word(first), &words[..kept])
     })

@@ -1,27 +1,26 @@
-//! A B+ tree or B-tree as in the textbook: the keys of a node lie sorted in an array, its values in another.
+//! A B+ tree or B-tree as in the textbook: the keys of a node are in a sorted array, its values in another.
 //!
 //! ```text
 //! header   word 0 tag (parameter: keys in a node; bit 8: pairs in all nodes) · word 1 bytes in a node · word 2 the root node
 //! node     word 0 node magic << 32 | level (0: leaf) << 16 | how many keys
 //!          then room for the keys, in their order
-//!          then, where the node has pairs, room for their values: words, or two in a word, the lower half first
-//!          then, in inner nodes alone, the child left of all keys and the child right of each
+//!          then, if the node has pairs, room for their values: words, or two in a word, the lower half first
+//!          then, only in inner nodes, the child left of all keys and the child right of each
 //! ```
 //!
-//! **An insertion or removal shifts what lies behind it**, keys and values, as the papers' programs do. The library's
-//! own trees avoid that ([`BPlusTree`](crate::BPlusTree), [`BTree`](crate::BTree)), and so write other amounts.
+//! **An insertion or removal shifts all later keys and values**, as in the papers' programs. The library's own trees avoid that
+//! ([`BPlusTree`](crate::BPlusTree), [`BTree`](crate::BTree)), and so write other amounts.
 //!
-//! In a B+ tree pairs are in the leaves alone, and a key of an inner node is the least that may be right of it. In a B-tree
-//! inner nodes have pairs as well: a key is there once.
+//! In a B+ tree only leaves have pairs, and a key of an inner node is the least that may be right of it. In a B-tree inner nodes have pairs as well,
+//! and each key occurs once.
 //!
-//! Operations go down once and remember the way. *Insertion* into a full node first moves its upper half to a new one; what
-//! parts the two goes up. *Removal* of a pair in an inner node puts the one before it, which is in a leaf, into its stead. A
-//! node that is left with too few gets one from a sibling that can spare it, or is merged with a sibling. A root without
-//! keys gives way to its only child.
+//! Operations descend once and remember the path. *Insertion* into a full node first moves its upper half to a new one; the separator of the two
+//! moves up. *Removal* of a pair in an inner node replaces it by the previous one, which is in a leaf. A node with too few keys borrows one from a
+//! sibling that can spare it, or is merged with a sibling. A root without keys is replaced by its only child.
 //!
-//! Invariants: keys ascend within a node and lie between those of its parent around it; every node but the root has as
-//! many as one of a full node's halves, ((keys - 1) / 2); all leaves have level 0. A child's level is one less than its parent's, so
-//! a way down ends even in a damaged pool.
+//! Invariants: keys ascend within a node and are between the surrounding keys of its parent; every node except the root has at least as many keys as
+//! a half of a full node ((keys - 1) / 2); all leaves have level 0. A child's level is one less than its parent's, so that a descent ends even in a
+//! damaged pool.
 
 mod arrays;
 mod shape;
@@ -104,7 +103,7 @@ impl LevelNode for Node {
     }
 }
 
-/// A key as a word, and its value likewise where the node has pairs.
+/// A key as a word, with its value as a word if the node has pairs.
 #[derive(Clone, Copy)]
 struct Pair {
     key: u64,
@@ -123,12 +122,11 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         KIND.tag(K::TYPE, <V as Word>::TYPE)
     }
 
-    /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape that is
-    /// there.
+    /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape that is already there.
     ///
     /// # Errors
-    /// The shape is impossible ([`Error::Parameter`]); something else hangs from `root` ([`Error::WrongStructure`]); the
-    /// pool is full; a conflict.
+    /// Returns [`Error::Parameter`] if the shape is impossible, [`Error::WrongStructure`] if `root` refers to something else, and an error if the
+    /// pool is full or after a conflict.
     pub fn create(
         tx: &mut impl Transaction,
         root: PersistentAddress,
@@ -146,7 +144,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         if let Some(tree) = Self::find(tx, root)? {
             return if tree.shape == shape { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
         }
-        // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+        // The header has its own line: otherwise writers of neighbouring memory would conflict with every reader of the tree.
         let header = tx.alloc(LINE_BYTES)?;
         let tree = Self { top: header.word(2), shape, types: PhantomData };
         let leaf = tree.create_node(tx, 0)?;
@@ -159,7 +157,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
     /// Opens the tree under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         match Self::find(tx, root)? {
             Some(tree) => Ok(tree),
@@ -179,22 +177,22 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(Some(Self { top: header.word(2), shape, types: PhantomData }))
     }
 
-    /// What its nodes are.
+    /// Returns the shape of its nodes.
     pub fn shape(&self) -> SortedShape {
         self.shape
     }
 
-    /// Where a node with pairs has its values.
+    /// Returns the address of the values of a node with pairs.
     fn values(&self, node: Node) -> PersistentAddress {
         node.at.word(KEYS + self.shape.keys)
     }
 
-    /// Where an inner node has its children.
+    /// Returns the address of the children of an inner node.
     fn children(&self, node: Node) -> PersistentAddress {
         node.at.word(KEYS + self.shape.keys + self.shape.value_words(node.level))
     }
 
-    /// The value at `index`, as a word.
+    /// Returns the value at `index`, as a word.
     fn value(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<u64, Abort> {
         if !Self::IN_HALVES {
             return tx.read(self.values(node).word(index));
@@ -213,7 +211,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         tx.write(at, word & !(LOW << shift) | value << shift)
     }
 
-    /// The pair at `index`; in a node without pairs the key, with no value.
+    /// Returns the pair at `index`; in a node without pairs the key, without a value.
     fn pair(&self, tx: &mut impl Read, node: Node, index: u64) -> Result<Pair, Abort> {
         let key = tx.read(node.keys().word(index))?;
         let value = if self.shape.has_pairs(node.level) { self.value(tx, node, index)? } else { 0 };
@@ -228,7 +226,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(())
     }
 
-    /// A new node without keys, whose header is still to be written.
+    /// Creates a node without keys, whose header the caller writes.
     fn create_node(&self, tx: &mut impl Transaction, level: u64) -> Result<Node, Abort> {
         Ok(Node { at: tx.alloc(self.shape.bytes)?, level, count: 0 })
     }
@@ -238,7 +236,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         self.node(tx, PersistentAddress::new(at), node.level - 1)
     }
 
-    /// How many keys of a node `is_before` wants, the first ones.
+    /// Returns how many keys of a node satisfy `is_before`; these come first.
     fn search(&self, tx: &mut impl Read, node: Node, is_before: impl Fn(K) -> bool) -> Result<u64, Abort> {
         let (mut low, mut high) = (0, node.count);
         while low < high {
@@ -252,10 +250,10 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(low)
     }
 
-    /// The index of `key` in a node, or of the first that is greater; whether it is there with a pair.
+    /// Returns the index of `key` in a node, or of the first greater key, and whether the key is there with a pair.
     fn place(&self, tx: &mut impl Read, node: Node, key: K) -> Result<(u64, bool), Abort> {
         if !self.shape.has_pairs(node.level) {
-            // What equals a key of an inner node is right of it.
+            // In an inner node of a B+ tree, pairs with an equal key are to the right.
             return Ok((self.search(tx, node, |other| other <= key)?, false));
         }
         let index = self.search(tx, node, |other| other < key)?;
@@ -263,8 +261,8 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok((index, is_there))
     }
 
-    /// The node that has the pair of `key`, or the leaf where it would be, as [`SortedTree::place`]; `pass` is told of the
-    /// nodes on the way, and of the children taken.
+    /// Returns the node with the pair of `key`, or the leaf where it would be, with the result of [`SortedTree::place`]. Calls `pass` with the nodes
+    /// on the path and the children taken.
     fn locate(
         &self,
         tx: &mut impl Read,
@@ -282,10 +280,10 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         }
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
-    /// A conflict; the tree is damaged.
+    /// Returns an error after a conflict or if the tree is damaged.
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key, |_, _| ())? {
             (node, index, true) => Ok(Some(V::from_word(self.value(tx, node, index)?))),
@@ -293,15 +291,15 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`SortedTree::get`].
+    /// As for [`SortedTree::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key, |_, _| ())?.2)
     }
 
-    /// Puts a pair into a node with room at `index`, and a child at `child_index` of an inner node.
+    /// Inserts a pair into a node with room at `index`, and a child at `child_index` of an inner node.
     fn put(
         &self,
         tx: &mut impl Transaction,
@@ -323,7 +321,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         tx.write(node.at, Node { count: node.count + 1, ..node }.header())
     }
 
-    /// Takes out the pair at `index`, and the child at `child_index` of an inner node; returns what is left.
+    /// Removes the pair at `index`, and the child at `child_index` of an inner node. Returns the node that is left.
     fn take(
         &self,
         tx: &mut impl Transaction,
@@ -346,10 +344,10 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(left)
     }
 
-    /// Inserts or replaces the value of `key`; returns the one that it had.
+    /// Inserts or replaces the value of `key`. Returns its old value.
     ///
     /// # Errors
-    /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::alloc`].
+    /// As for [`SortedTree::get`], [`Transaction::write`] and [`Transaction::alloc`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let (node, index, is_there) = self.locate(tx, key, |node, index| path.push((node.at, index)))?;
@@ -397,8 +395,8 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         self.put(tx, node, index, pair, (index + 1, child))
     }
 
-    /// Splits a full node into which a pair should go at `index`, and a child behind it; returns what parts it from a new node
-    /// right of it, and that node.
+    /// Splits a full node into which a pair should go at `index`, followed by a child. Returns the separator between it and a new node right of it,
+    /// and that node.
     fn split(
         &self,
         tx: &mut impl Transaction,
@@ -430,13 +428,12 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok((up, right.at))
     }
 
-    /// Whether what parts two nodes of this level is a copy of a key that one of them has: so with the leaves of a B+ tree.
+    /// Returns whether the separator of two nodes of this level is a copy of a key in one of them, as with the leaves of a B+ tree.
     fn is_copied(&self, level: u64) -> bool {
         level == 0 && !self.shape.in_all_nodes
     }
 
-    /// Copies the pairs of `from` from `index` on, and the children right of them, to the end of `to`, whose header is
-    /// left to the caller.
+    /// Copies the pairs of `from` from `index` on, and the children right of them, to the end of `to`; the caller writes the header of `to`.
     fn append(&self, tx: &mut impl Transaction, to: &mut Node, from: Node, index: u64) -> Result<(), Abort> {
         for i in index..from.count {
             let pair = self.pair(tx, from, i)?;
@@ -450,10 +447,10 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(())
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key`. Returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`SortedTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`SortedTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let (mut node, mut index, is_there) =
@@ -480,8 +477,8 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         Ok(Some(V::from_word(old)))
     }
 
-    /// Gives a node that has lost a key, and is not the root, one from a sibling that can spare it, or merges the two, which
-    /// takes a key from their parent.
+    /// Repairs a node that has lost a key, and is not the root: it borrows a key from a sibling that can spare one, or merges the two, which takes a
+    /// key from their parent.
     #[cold]
     fn strengthen(&self, tx: &mut impl Transaction, path: &Path, mut node: Node) -> Result<(), Abort> {
         let top_level = self.root(tx)?.level;
@@ -504,13 +501,13 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         if node.level == 0 || node.count > 0 {
             return Ok(());
         }
-        // The root has lost its last key: its only child takes its place.
+        // The root has lost its last key, so its only child replaces it.
         let child = tx.read(self.children(node))?;
         tx.write(self.top, child)?;
         tx.free(node.at)
     }
 
-    /// Moves the last pair of `left` to the front of `node`, by way of what parts the two, at `index` of the parent.
+    /// Moves the last pair of `left` to the front of `node`, through their separator at `index` of the parent.
     fn take_from_left(
         &self,
         tx: &mut impl Transaction,
@@ -527,7 +524,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         self.put(tx, node, 0, comes, (0, child))
     }
 
-    /// Moves the first pair of `right` to the end of `node`, by way of what parts the two, at `index` of the parent.
+    /// Moves the first pair of `right` to the end of `node`, through their separator at `index` of the parent.
     fn take_from_right(
         &self,
         tx: &mut impl Transaction,
@@ -545,8 +542,7 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
         self.put(tx, node, node.count, comes, (node.count + 1, child))
     }
 
-    /// Moves all of `right` to the end of `left`, behind what parts the two, at `index` of the parent; returns the parent.
-    /// Together they fit.
+    /// Moves everything in `right` to the end of `left`, after their separator at `index` of the parent. Returns the parent. Together they fit.
     fn merge(
         &self,
         tx: &mut impl Transaction,
@@ -572,10 +568,10 @@ impl<K: Word + Ord, V: Word> SortedTree<K, V> {
 
     ordered_methods!();
 
-    /// Checks the tree's invariants; returns the number of keys.
+    /// Checks the tree's invariants. Returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`]: one does not hold.
+    /// Returns [`Error::Damaged`] if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         self.check_levels(tx)
     }

@@ -1,14 +1,14 @@
-//! What the nodes of a sorted tree are.
+//! The shape of a sorted tree's nodes.
 
 use strandline_core::memory::{LINE_BYTES, WORD_BYTES};
 
-/// In a header's parameter.
+/// The flag of [`SortedShape::in_all_nodes`] in a header's parameter.
 pub const IN_ALL_NODES: u64 = 1 << 8;
 pub const MAX_KEYS: u64 = 255;
 /// The word where the keys begin.
 pub const KEYS: u64 = 1;
 
-/// The nodes of a [`SortedTree`](super::SortedTree).
+/// The shape of the nodes of a [`SortedTree`](super::SortedTree).
 ///
 /// ```
 /// use strandline_structures::SortedShape;
@@ -18,18 +18,18 @@ pub const KEYS: u64 = 1;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortedShape {
-    /// Bytes in a node, a multiple of 8.
+    /// The size of a node in bytes, a multiple of 8.
     pub bytes: u64,
-    /// Keys that a node holds, from 3 to 255.
+    /// How many keys a node holds, from 3 to 255.
     pub keys: u64,
-    /// Whether inner nodes have pairs, as a B-tree's; a B+ tree's have keys alone.
+    /// Whether inner nodes have pairs, like a B-tree's; a B+ tree's have only keys.
     pub in_all_nodes: bool,
-    /// Bytes that a value takes: 4 or 8, as the tree's type says.
+    /// The size of a value in bytes: 4 or 8, as the tree's type requires.
     pub value_bytes: u64,
 }
 
 impl SortedShape {
-    /// Bytes that a key takes.
+    /// The size of a key in bytes.
     pub const KEY_BYTES: u64 = WORD_BYTES;
     /// The B+ tree of the Loose-Ordering paper (5.1): 200 pairs of 8 and 4 bytes in 4 KB.
     pub const LOOSE_ORDERING: Self = Self { bytes: 4096, ..Self::b_plus(200) };
@@ -52,7 +52,7 @@ impl SortedShape {
         Self { bytes: bytes.next_multiple_of(LINE_BYTES), ..shape }
     }
 
-    /// Words of the larger kind of node.
+    /// Returns how many words the larger kind of node has.
     const fn least_words(self) -> u64 {
         let (leaf, inner) = (self.words(0), self.words(1));
         if leaf > inner { leaf } else { inner }
@@ -62,7 +62,7 @@ impl SortedShape {
         KEYS + self.keys + self.value_words(level) + if level == 0 { 0 } else { self.keys + 1 }
     }
 
-    /// Whether nodes of this level have pairs.
+    /// Returns whether nodes of this level have pairs.
     pub(super) const fn has_pairs(self, level: u64) -> bool {
         level == 0 || self.in_all_nodes
     }
@@ -81,7 +81,7 @@ impl SortedShape {
         self.keys | if self.in_all_nodes { IN_ALL_NODES } else { 0 }
     }
 
-    /// Keys that every node but the root has at least.
+    /// Returns how many keys every node except the root has, at least.
     pub(super) fn least(self) -> u64 {
         (self.keys - 1) / 2
     }

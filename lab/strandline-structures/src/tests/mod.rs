@@ -1,5 +1,5 @@
-//! Property tests of the structures against the standard library's, on every runner, in small pools whose
-//! logs overflow; and what damage, interruption and deletion leave.
+//! Property tests of the structures against the standard library's, on every runner, in small pools whose logs overflow; and tests of what damage,
+//! interruption and deletion leave.
 
 mod native;
 
@@ -22,7 +22,7 @@ use strandline_schemes::{PlainWorker, Program};
 const KILOBYTE: u64 = 1024;
 const MODES: [Concurrency; 2] = [Concurrency::Stm, Concurrency::SingleWriter];
 
-/// A pool in a recorder that does not record.
+/// A pool on a recorder that records nothing.
 #[derive(Clone)]
 struct Pool {
     world: Rc<dyn World>,
@@ -57,7 +57,7 @@ impl Pool {
         self.layout.root(index)
     }
 
-    /// The pool after a restart that lost the synchronisation words only, recovered.
+    /// Recovers the pool after a restart that lost only the synchronisation words.
     fn recovered(&self) -> Self {
         let pool = Self::of(self.layout.geometry, self.recorder.contents(), 0);
         recover(&pool.view(), Schemes::default(), |_| {}).unwrap();
@@ -70,10 +70,10 @@ impl Pool {
     }
 }
 
-/// What each transaction does, and whether it gives up at the end.
+/// The operations of each transaction, and whether it gives up at the end.
 type Script = Vec<(Vec<Operation>, bool)>;
 
-/// Scripts for drawn structures: phases in which insertions or removals prevail, so that trees grow and shrink.
+/// Generates scripts for drawn structures. Phases in which insertions or removals prevail make trees grow and shrink.
 fn scripts<S: Structure + Copy + 'static>(
     structures: impl Strategy<Value = S>,
     keys: u64,
@@ -132,7 +132,7 @@ fn follow(
     model
 }
 
-/// Operations that leave nothing.
+/// Returns operations that remove all contents.
 fn clear(structure: &dyn Structure, contents: &Contents) -> Vec<Operation> {
     match contents {
         Contents::Map(_) if structure.empty() != Contents::default() => Vec::new(),
@@ -149,8 +149,8 @@ fn clear(structure: &dyn Structure, contents: &Contents) -> Vec<Operation> {
     }
 }
 
-/// Runs a script on all runners: results, contents, heap balance, recovery. Objects of `kept` bytes, 0 for none, may stay
-/// when everything is removed.
+/// Runs a script on all runners, and compares results, contents, heap balance and recovery. Objects of `kept` bytes, or none if 0, may remain when
+/// everything is removed.
 fn everywhere(structure: &dyn Structure, log_bytes: u64, script: &Script, kept: u64) {
     let on = |runner: &mut AnyRunner<'_>, pool: &Pool, root| {
         structure.create(runner, root).unwrap();
@@ -160,7 +160,7 @@ fn everywhere(structure: &dyn Structure, log_bytes: u64, script: &Script, kept: 
             let recovered = pool.recovered();
             verify(&mut AnyRunner::new(recovered.worker(Concurrency::Stm)), structure, root, &contents);
         }
-        // Creating what is there opens it.
+        // Creating a structure again opens it.
         structure.create(runner, root).unwrap();
         for operation in clear(structure, &contents) {
             runner.run(|tx| structure.apply(tx, root, &operation)).unwrap();
@@ -252,7 +252,7 @@ proptest! {
     fn key_value_store_is_a_map(
         (store, script) in scripts((1..20u64).prop_map(|buckets| model::KeyValueStore { buckets }), 150, 40),
     ) {
-        // Further tables stay until the store goes.
+        // Further tables remain until the store is dropped.
         everywhere(&store, 16 * KILOBYTE, &script, 512);
     }
 
@@ -348,7 +348,7 @@ proptest! {
     }
 }
 
-/// A xorshift sequence.
+/// Returns the next number of a xorshift sequence.
 fn random(seed: &mut u64) -> u64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -356,7 +356,7 @@ fn random(seed: &mut u64) -> u64 {
     *seed
 }
 
-/// Fills a tree in some order, checks, and empties it in another.
+/// Fills a tree in some order, checks it, and empties it in another order.
 fn fill_and_empty(tree: &dyn Structure, keys: &[u64], removal: &[u64]) {
     let pool = Pool::new(64 * KILOBYTE);
     let mut runner = AnyRunner::new(pool.worker(Concurrency::Stm));
@@ -413,7 +413,7 @@ fn sorted_trees_of_all_orders() {
     orders(&model::SortedTree(SortedShape::LOOSE_ORDERING), 2000);
 }
 
-/// In a leaf of 200 pairs of 8 and 4 bytes an insertion in front writes all that is there and no more.
+/// In a leaf of 200 pairs of 8 and 4 bytes an insertion at the front writes the whole contents and nothing else.
 #[test]
 fn a_sorted_tree_shifts() {
     let pool = Pool::new(64 * KILOBYTE);
@@ -428,9 +428,9 @@ fn a_sorted_tree_shifts() {
     };
     let one = written(&mut worker, 1000);
     (0..100).for_each(|key| assert!(written(&mut worker, 999 - key) > one));
-    // Behind all: key, value, header, as the first one wrote.
+    // At the end it writes key, value and header, like the first insertion.
     assert_eq!(written(&mut worker, 1001), one);
-    // In front of 102 pairs: that many keys and half as many words of values more, and the log's own few records.
+    // In front of 102 pairs: that many more keys and half as many more words of values, and the log's own few records.
     let more = (written(&mut worker, 0) - one) / 16;
     assert!((153..160).contains(&more), "{more} records");
 }
@@ -450,7 +450,7 @@ fn b_plus_trees_of_the_smallest_nodes_of_all_orders() {
     orders(&model::BPlusTree(NodeShape::of_pairs(4)), 1500);
 }
 
-/// Insertions and removals in a node with room write few words.
+/// Insertions and removals in a node with room write only a few words.
 #[test]
 fn a_b_plus_tree_writes_little() {
     let pool = Pool::new(64 * KILOBYTE);
@@ -470,7 +470,7 @@ fn a_b_plus_tree_writes_little() {
     }
     let written = (worker.statistics().log_bytes - start.log_bytes) / 16;
     worker.view(|tx| tree.check(tx)).unwrap();
-    // One commit record, 3 words for an insertion, 1 for a removal, and what splits and merges take.
+    // One commit record, 3 words for an insertion, 1 for a removal, and the writes of splits and merges.
     assert!(written < 5 * operations, "{written} records for {operations} operations");
 }
 
@@ -521,7 +521,7 @@ fn a_destroyed_key_value_store_leaves_its_header() {
     assert_eq!(pool.used().0, 1);
 }
 
-/// A chunk that becomes one of small blocks has the contents of a former object where its bitmap will be.
+/// A chunk that becomes one of small blocks has the contents of a former object at the place of its bitmap.
 #[test]
 fn old_contents_are_no_bitmap() {
     for mode in MODES {
@@ -537,7 +537,7 @@ fn old_contents_are_no_bitmap() {
     }
 }
 
-/// A runner that is cut off after some transactions.
+/// A runner that is interrupted after some transactions.
 struct Limited<'r, R> {
     runner: &'r mut R,
     left: u32,
@@ -567,7 +567,7 @@ fn an_interrupted_creation_goes_on() {
         let root = pool.root(2);
         {
             let mut worker = pool.worker(Concurrency::Stm);
-            // Old contents that must not shine through.
+            // Old contents, which must not be visible in the new structure.
             let at = worker.run(|tx| tx.alloc(8 * 2000)).unwrap();
             for piece in 0..20 {
                 worker.run(|tx| tx.write_range(at.word(100 * piece), &[u64::MAX; 100])).unwrap();
@@ -628,7 +628,7 @@ fn a_structure_is_not_taken_for_another() {
     assert!(matches!(refused, Err(Error::Parameter(_))));
 }
 
-/// Whatever is in the heap, reading ends, with a result or an error.
+/// Whatever the heap contains, reading ends with a result or an error.
 fn survive(structure: &dyn Structure, seed: &mut u64) {
     let pool = Pool::new(16 * KILOBYTE);
     let mut worker = AnyRunner::new(pool.worker(Concurrency::Stm));
@@ -638,7 +638,7 @@ fn survive(structure: &dyn Structure, seed: &mut u64) {
         let operation = Operation::Insert(random(seed) % 500, 1);
         worker.run(|tx| structure.apply(tx, root, &operation)).unwrap();
     }
-    // Words of the structure's chunks, some of which become others, addresses for instance.
+    // Some words of the structure's chunks become others, for instance addresses.
     let first = pool.layout.chunks;
     let words = 8 * pool.layout.geometry.chunk_bytes / 8;
     for _ in 0..1 + random(seed) % 40 {
@@ -708,7 +708,7 @@ fn a_part_of_a_value_is_written_over() {
     }
     let expected = [[1; 16].as_slice(), &[2; 16], &[1; 8]].concat();
     assert_eq!(worker.view(|tx| store.get(tx, b"key")).unwrap(), Some(expected));
-    // What does not differ is written all the same.
+    // Unchanged words are written nevertheless.
     let before = worker.statistics().log_bytes;
     worker.run(|tx| store.overwrite(tx, b"key", 0, &[1; 16])).unwrap();
     assert!(worker.statistics().log_bytes >= before + 2 * 16);
@@ -748,7 +748,7 @@ fn a_damaged_store_is_an_error() {
     }
 }
 
-/// Several threads, each with keys of its own, whose transactions interleave.
+/// Runs several threads, each with its own keys, whose transactions interleave.
 fn together(structure: &dyn Structure, mode: Concurrency, seed: u64) {
     const THREADS: u64 = 3;
     let geometry = Geometry { size: 4 << 20, logs: 4, log_bytes: 8 * KILOBYTE, chunk_bytes: 4 * KILOBYTE };
@@ -770,7 +770,7 @@ fn together(structure: &dyn Structure, mode: Concurrency, seed: u64) {
                         false => Operation::Remove(key),
                     };
                     let outcome = worker.run(|tx| structure.apply(tx, root, &operation)).unwrap();
-                    // What others do meanwhile, they do to other keys.
+                    // Other threads only affect other keys.
                     assert_eq!(outcome, all.borrow_mut().apply(&operation));
                 }
             }) as coroutines::Thread<'_>
@@ -840,7 +840,7 @@ fn wrong_sizes_and_damage_of_a_queue_are_errors() {
         Err(Error::Missing { .. })
     ));
     worker.run(|tx| queue.push(tx, &7)).unwrap();
-    // The tail lies on the second line of the header.
+    // The tail is on the second line of the header.
     worker
         .run(|tx| {
             let header = PersistentAddress::new(tx.read(root)?);
@@ -895,8 +895,8 @@ fn sets_are_read_in_ranges() {
     assert_eq!((keys, first, times), (vec![3, 5], Some(5), vec![(-7, 1), (3, 2)]));
 }
 
-/// Words that five insertions and deletions write in trees of 100 keys: more with larger nodes, in a B-tree about as many as
-/// in a B+ tree.
+/// Counts the words that five insertions and deletions write in trees of 100 keys: more with larger nodes, and about as many in a B-tree as in a B+
+/// tree.
 #[test]
 fn larger_nodes_shift_more() {
     let written = |shape| {
@@ -916,7 +916,7 @@ fn larger_nodes_shift_more() {
             worker.run(|tx| tree.insert(tx, new, 7)).unwrap();
             worker.run(|tx| tree.remove(tx, old)).unwrap();
         }
-        // Records of 16 bytes, one of each transaction its commit.
+        // Records have 16 bytes, and one in each transaction is the commit record.
         let records = (worker.statistics().log_bytes - before) / 16 - 2 * operations;
         5.0 * records as f64 / operations as f64
     };

@@ -1,4 +1,4 @@
-//! The structures as applications have them: on native memory, under the product's controls.
+//! The structures as applications use them: on native memory, under the product's controls.
 
 use super::*;
 use strandline_core::Options;
@@ -13,7 +13,7 @@ fn pool<C: Control<Memory = Native>>(setup: Setup<C>) -> strandline_core::Pool<C
     setup.create(&path, &Options { geometry, ..options }).unwrap()
 }
 
-/// Runs a script there.
+/// Runs a script on native memory.
 pub fn natively(structure: &dyn Structure, script: &Script) {
     fn under<C: Control<Memory = Native>>(setup: Setup<C>, structure: &dyn Structure, script: &Script) {
         let pool = pool(setup);
@@ -28,7 +28,7 @@ pub fn natively(structure: &dyn Structure, script: &Script) {
 
 #[test]
 fn a_red_black_tree_may_be_deeper_than_most() {
-    // Keys that rise make its right side twice as deep as its left one.
+    // Ascending keys make the right side twice as deep as the left one.
     const KEYS: u64 = 150_000;
     let pool = pool(Setup::from(SingleWriter));
     let mut worker = pool.worker().unwrap();
@@ -43,7 +43,7 @@ fn a_red_black_tree_may_be_deeper_than_most() {
     assert_eq!(worker.run(|tx| tree.check(tx)).unwrap(), KEYS - KEYS.div_ceil(3));
 }
 
-/// One thread moves keys to and fro, another looks for them: each is in one of two places, with its value.
+/// One thread moves keys back and forth, and another searches them: each is in one of two places, with its value.
 fn is_never_lost(setup: Setup<impl Control<Memory = Native>>, buckets: u64) {
     const KEYS: u64 = 24;
     const MOVES: u64 = 20_000;
@@ -91,14 +91,14 @@ fn is_never_lost(setup: Setup<impl Control<Memory = Native>>, buckets: u64) {
 
 #[test]
 fn a_reader_of_a_hash_table_sees_it_as_it_was_at_one_time() {
-    // Chains of six nodes, and of one or none.
+    // Chains have six nodes, or one or none.
     for buckets in [8, 64] {
         is_never_lost(Setup::from(SingleWriter), buckets);
         is_never_lost(Setup::from(Stm), buckets);
     }
 }
 
-/// Of fewer buckets than a line has words, which are not alone on their line.
+/// Tables with fewer buckets than a line has words share their line with other data.
 #[test]
 fn tables_of_few_buckets_have_what_was_inserted() {
     for buckets in 1..8 {

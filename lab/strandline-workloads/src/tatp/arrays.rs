@@ -1,5 +1,5 @@
-//! `tatp-update-location-arrays`: Update Location on an array of subscribers, as a program in C has it that was written for
-//! the experiment (Deferred Commit, section 7.1): the number of a subscriber is the number of the row.
+//! `tatp-update-location-arrays`: Update Location on an array of subscribers, as in a C program written for the experiment (Deferred Commit, section
+//! 7.1). The number of a subscriber is the number of the row.
 //!
 //! ```text
 //! directory   an array: 0 populated · 1 subscribers · 2 the address of their rows
@@ -46,10 +46,10 @@ pub struct Client {
 }
 
 impl TatpUpdateLocationArraysWorkload {
-    /// With as many subscribers as `sizes` says.
+    /// Creates the workload with as many subscribers as `sizes` says.
     ///
     /// # Errors
-    /// Too many.
+    /// Returns an error if there are too many.
     pub fn new(sizes: &Sizes) -> Result<Self> {
         super::check(sizes.subscribers)?;
         Ok(Self { subscribers: sizes.subscribers, draws: sizes.subscriber_draws })

@@ -1,9 +1,9 @@
-//! `tatp-update-location`: the Update Location transaction of TATP, the Telecom Application Transaction
-//! Processing benchmark (Deferred Commit, section 7.1).
+//! `tatp-update-location`: the Update Location transaction of TATP, the Telecom Application Transaction Processing benchmark (Deferred Commit,
+//! section 7.1).
 //!
-//! A mobile network's home location register: subscribers with one to four rows of access information and of
-//! special facilities, and up to three call forwardings of each facility. Tables are hash tables of rows.
-//! Update Location finds a subscriber by number and stores where their handset is now: one word.
+//! The data are a mobile network's home location register: subscribers with one to four rows of access information and of special facilities, and up
+//! to three call forwardings for each facility. Tables are hash tables of rows. Update Location finds a subscriber by number and stores the new
+//! location of the handset: one word.
 
 mod arrays;
 
@@ -30,7 +30,7 @@ pub static TATP_UPDATE_LOCATION: WorkloadDescriptor = WorkloadDescriptor {
 };
 
 table! {
-    /// A subscriber. The ten bits and the ten hexadecimal digits are in one number each.
+    /// A subscriber. The ten bits share one number, and so do the ten hexadecimal digits.
     subscriber {
         S_ID: Number(4), VLR_LOCATION: Number(4), MSC_LOCATION: Number(4), BIT_1_TO_10: Number(2),
         HEX_1_TO_10: Number(8), SUB_NBR: Text(15), BYTE2_1_TO_10: Text(10),
@@ -38,7 +38,7 @@ table! {
 }
 
 table! {
-    /// What a subscriber may use.
+    /// A subscriber's access permissions.
     access_info {
         S_ID: Number(4), AI_TYPE: Number(1), DATA1: Number(1), DATA2: Number(1), DATA3: Text(3), DATA4: Text(5),
     }
@@ -53,15 +53,15 @@ table! {
 }
 
 table! {
-    /// Where calls go, and from which hour to which.
+    /// A forwarding of calls, with its hours.
     call_forwarding {
         S_ID: Number(4), SF_TYPE: Number(1), START_TIME: Number(1), END_TIME: Number(1), NUMBERX: Text(15),
     }
 }
 
-/// Seeds the population.
+/// The seed of the population.
 const SEED: u64 = 0x7a79;
-/// The directory: whether all rows are there, how many subscribers, and the roots of the tables.
+/// Elements of the directory: whether all rows are there, the number of subscribers, and the roots of the tables.
 const POPULATED: u64 = 0;
 const SUBSCRIBERS: u64 = 1;
 const FIRST_ROOT: u64 = 2;
@@ -70,14 +70,14 @@ const TABLES: [&str; 5] = ["subscriber", "sub_nbr", "access_info", "special_faci
 /// The register.
 pub struct TatpUpdateLocationWorkload {
     subscribers: u64,
-    /// Locations in a transaction.
+    /// How many locations a transaction updates.
     operations: u64,
 }
 
 struct Register {
     directory: Array<u64>,
     subscriber: Table<Hash>,
-    /// Subscribers by SUB_NBR; the row is the same.
+    /// Subscribers by SUB_NBR, with the same rows.
     by_number: Hash,
     access_info: Table<Hash>,
     special_facility: Table<Hash>,
@@ -90,19 +90,19 @@ pub struct Client {
     subscribers: u64,
     operations: u64,
     random: Rng,
-    /// Where the subscribers' rows are, for the lock set.
+    /// The addresses of the subscribers' rows, for the lock set.
     rows: Vec<PersistentAddress>,
     /// The next transaction: subscribers' numbers and locations.
     updates: Vec<(u64, u64)>,
     locks: Vec<Lock>,
 }
 
-/// A subscriber's number: 15 digits (S_ID with leading zeros).
+/// Returns a subscriber's number: 15 digits (S_ID with leading zeros).
 fn number_of(id: u64) -> Vec<u8> {
     format!("{id:015}").into_bytes()
 }
 
-/// The key of a row that belongs to a subscriber: the subscriber, and a type.
+/// Returns the key of a row that belongs to a subscriber: the subscriber, and a type.
 fn key_of(id: u64, kind: u64) -> u64 {
     id << 8 | kind
 }
@@ -111,7 +111,7 @@ fn capitals(random: &mut Rng, length: usize) -> Vec<u8> {
     (0..length).map(|_| random.uppercase() as u8).collect()
 }
 
-/// One to four of the types 1 to 4, each number as likely (TATP, population rules).
+/// Draws one to four of the types 1 to 4; each number of types is equally likely (TATP, population rules).
 fn some_types(random: &mut Rng) -> Vec<u64> {
     let mut types = vec![1, 2, 3, 4];
     random.shuffle(&mut types);
@@ -126,7 +126,7 @@ impl Register {
         })?;
         for index in 0..TABLES.len() as u64 {
             let root = runner.view(|tx| directory.address(tx, FIRST_ROOT + index))?;
-            // A bucket for each subscriber, in the tables that have several rows for each, too.
+            // There is a bucket for each subscriber, also in the tables that have several rows for each.
             Hash::create(runner, root, subscribers, 1)?;
         }
         runner.view(|tx| Self::with_directory(tx, directory, subscribers, root))
@@ -251,7 +251,7 @@ fn location(random: &mut Rng) -> u64 {
     random.u64(1..=u32::MAX.into())
 }
 
-/// A random subscriber, some more often than others (TATP takes TPC-C's way, without its constant).
+/// Returns a random subscriber, some more often than others (TATP uses TPC-C's method, without its constant).
 fn random_subscriber(random: &mut Rng, subscribers: u64) -> u64 {
     let a = match subscribers {
         ..=1_000_000 => 65_535,
@@ -269,7 +269,7 @@ fn check(subscribers: u64) -> Result<()> {
     }
 }
 
-/// Whether a subscriber's row is theirs and says where they are.
+/// Returns whether a row belongs to the subscriber and has a location.
 fn is_whole(id: u64, row: &[u64; subscriber::WORDS]) -> bool {
     subscriber::S_ID.number(row) == id
         && subscriber::SUB_NBR.text(row) == number_of(id)
@@ -278,10 +278,10 @@ fn is_whole(id: u64, row: &[u64; subscriber::WORDS]) -> bool {
 }
 
 impl TatpUpdateLocationWorkload {
-    /// The workload with these sizes.
+    /// Creates the workload with these sizes.
     ///
     /// # Errors
-    /// There are no subscribers, or more than their numbers have room for.
+    /// Returns an error if there are no subscribers, or more than fit their numbers.
     pub fn new(sizes: &Sizes) -> Result<Self> {
         check(sizes.subscribers)?;
         Ok(Self { subscribers: sizes.subscribers, operations: sizes.operations })
@@ -297,7 +297,7 @@ impl Workload for TatpUpdateLocationWorkload {
     type Thread = Client;
 
     fn heap_bytes(&self) -> u64 {
-        // Five buckets; a subscriber in two indices, and at most 4 rows, 4 rows and 12 rows, each with a node.
+        // There are five buckets; a subscriber in two indices; and at most 4 rows, 4 rows and 12 rows, each with a node.
         self.subscribers * (5 * 8 + 64 + 2 * 32 + (4 + 4 + 12) * (32 + 32)) * 5 / 4 + (1 << 20)
     }
 
@@ -318,7 +318,7 @@ impl Workload for TatpUpdateLocationWorkload {
         Ok(Client { register, subscribers, operations, random, rows, updates: Vec::new(), locks: Vec::new() })
     }
 
-    /// Every row belongs to a subscriber, every subscriber is found by number, and has a location.
+    /// Checks that every row belongs to a subscriber, and that every subscriber is found by number and has a location.
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let register = self.register(runner)?;
         let mut rows = Vec::new();
@@ -369,10 +369,10 @@ impl Workload for TatpUpdateLocationWorkload {
     }
 }
 
-/// Stores where a subscriber's handset is.
+/// Stores the location of a subscriber's handset.
 ///
 /// # Errors
-/// There is no such subscriber; as [`Transaction::write`].
+/// Returns an error if there is no such subscriber, and the errors of [`Transaction::write`].
 fn update_location(
     register: &Register,
     tx: &mut impl Transaction,
@@ -397,7 +397,7 @@ impl Transactions for Client {
         locks.clear();
         if runner.takes_locks() {
             locks.extend(updates.iter().map(|&(number, _)| {
-                // The subscriber's number is their identity with zeros in front.
+                // The subscriber's number is their identity with leading zeros.
                 Lock::word(rows[number as usize - 1].word(subscriber::VLR_LOCATION.words().start as u64))
             }));
         }
@@ -447,7 +447,7 @@ mod tests {
         workload.check(&mut worker).unwrap();
         assert!(worker.run(|tx| update_location(&register, tx, 0, 1)).is_err());
 
-        // A row of another subscriber, and a location that is none.
+        // A row of another subscriber, and an invalid location.
         worker.run(|tx| update_location(&register, tx, 5, 0)).unwrap();
         assert!(workload.check(&mut worker).unwrap_err().to_string().contains("contradicts"));
         worker.run(|tx| update_location(&register, tx, 5, 1)).unwrap();

@@ -1,6 +1,5 @@
-//! `tpcc-new-order-arrays`: New Order on tables that are arrays, as a program in C has them that was written for the
-//! experiment (Deferred Commit, section 7.1; the authors' own is public). Rows are found by their numbers, so that little is
-//! left but what the transaction stores.
+//! `tpcc-new-order-arrays`: New Order on tables that are arrays, as in a C program written for the experiment (Deferred Commit, section 7.1; the
+//! authors' own program is public). Rows are found by their numbers, so that the transaction does little besides its stores.
 //!
 //! ```text
 //! directory   an array: 0 populated · 1 warehouses · 2 districts of each · 3 items
@@ -8,8 +7,8 @@
 //! block       the district's row, then the rows of its last 32 orders: order and new order
 //! ```
 //!
-//! As in that program items are drawn evenly and all are there, neither customers nor order lines are kept, and the locks are the
-//! district's and each stock row's. An order takes the place of the one 32 before it.
+//! As in that program, items are drawn evenly and all exist, neither customers nor order lines are stored, and the locks are the district's and each
+//! stock row's. An order overwrites the one 32 before it.
 
 use fastrand::Rng;
 use strandline_core::error::Error;
@@ -36,7 +35,7 @@ pub static TPCC_NEW_ORDER_ARRAYS: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// Orders that a district keeps.
+/// How many orders a district keeps.
 const KEPT: u64 = 32;
 const ORDER_WORDS: usize = order::WORDS + new_order::WORDS;
 const BLOCK_WORDS: usize = district::WORDS + KEPT as usize * ORDER_WORDS;
@@ -56,7 +55,7 @@ struct Tables {
     warehouse: Rows,
     item: Rows,
     stock: Rows,
-    /// Of each district.
+    /// The block of each district.
     blocks: Vec<PersistentAddress>,
 }
 
@@ -69,7 +68,7 @@ pub struct Terminal {
     locks: Vec<Lock>,
 }
 
-/// Where a district's order number `order` lies in its block.
+/// Returns the address of a district's order number `order` in its block.
 fn order_at(block: PersistentAddress, order: u64) -> PersistentAddress {
     block.word((district::WORDS + (order % KEPT) as usize * ORDER_WORDS) as u64)
 }
@@ -108,10 +107,10 @@ impl Tables {
     }
 }
 
-/// Runs New Order; what the order costs, in cents.
+/// Runs New Order. Returns the cost of the order in cents.
 ///
 /// # Errors
-/// As [`Transaction::write`].
+/// As for [`Transaction::write`].
 fn new_order(tables: &Tables, tx: &mut impl Transaction, input: &Input) -> Result<u64, Abort> {
     let Input { warehouse: w, district: d, .. } = *input;
     let mut row = [0; warehouse::WORDS];
@@ -150,10 +149,10 @@ fn new_order(tables: &Tables, tx: &mut impl Transaction, input: &Input) -> Resul
 }
 
 impl TpccNewOrderArraysWorkload {
-    /// As large as `sizes` says; the customers of each district give the number of its first order.
+    /// Creates the workload with these sizes; the number of customers of a district determines the number of its first order.
     ///
     /// # Errors
-    /// The scale is impossible.
+    /// Returns an error if the scale is impossible.
     pub fn new(sizes: &Sizes) -> Result<Self> {
         sizes.tpcc.check()?;
         Ok(Self { scale: sizes.tpcc })
@@ -174,7 +173,7 @@ impl Workload for TpccNewOrderArraysWorkload {
             + items * item::WORDS as u64
             + warehouses * items * stock::WORDS as u64
             + warehouses * districts * 2 * BLOCK_WORDS as u64;
-        // Each district's blocks lie in a chunk of their own.
+        // The blocks of each district are in a chunk of their own.
         8 * words + (warehouses * districts + 8) * (256 << 10)
     }
 
@@ -223,7 +222,7 @@ impl Workload for TpccNewOrderArraysWorkload {
         Ok(Terminal { tables, warehouse, random, orders: 0, locks: Vec::new() })
     }
 
-    /// Each district's last orders are there, once and in order, and stock has given what was ordered.
+    /// Checks that each district's last orders are there, once and in order, and that stock has decreased by what was ordered.
     fn check<R: Runner>(&self, runner: &mut R) -> Result<()> {
         let tables = self.tables(runner)?;
         let scale = self.scale;
@@ -257,7 +256,7 @@ impl Workload for TpccNewOrderArraysWorkload {
             runner.view(|tx| tx.read_range(at.word(STOCK_COUNTS.start as u64), &mut row[STOCK_COUNTS]))?;
             let (left, taken) = (stock::S_QUANTITY.number(&row), stock::S_YTD.number(&row));
             given += stock::S_ORDER_CNT.number(&row);
-            // Stock is filled up by 91.
+            // Stock is replenished by 91.
             if !(left + taken).abs_diff(initial_quantity(w, i)).is_multiple_of(91) {
                 return damaged(format!("stock of item {i}: {left} left, {taken} taken"));
             }
@@ -319,7 +318,7 @@ mod tests {
         let tables = workload.tables(&mut worker).unwrap();
         let mut random = Rng::with_seed(5);
         let scale = workload.scale;
-        // More than a district keeps.
+        // More orders than a district keeps.
         for number in 0..3 * KEPT {
             let input = Input::draw_evenly(&mut random, &scale, (2, 3), number);
             let stock = |worker: &mut _| {

@@ -1,4 +1,4 @@
-//! The consistency conditions (clause 3.3.2), all twelve, and what New Order must not lose besides.
+//! All twelve consistency conditions (clause 3.3.2), and further data that New Order must not lose.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::database::{Database, customer_key, district_key, stock_key};
 use super::population::initial_quantity;
 use super::schema::*;
 
-/// What the lines of the orders that were not there at first have taken from a stock row.
+/// How much the lines of later orders, without the initial ones, have taken from a stock row.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Taken {
     quantity: u64,
@@ -18,16 +18,15 @@ struct Taken {
     remote: u64,
 }
 
-/// Signed money.
+/// Converts an amount to signed money.
 fn signed(cents: u64) -> i64 {
     cents.cast_signed()
 }
 
-/// Checks a database at rest: the clause's conditions, the indices of all tables, and that the stock is what
-/// the order lines have left of it.
+/// Checks a database at rest: the clause's conditions, the indices of all tables, and that the stock is consistent with the order lines.
 ///
 /// # Errors
-/// [`Error::Damaged`] names the condition that does not hold; as [`Runner::view`].
+/// Returns [`Error::Damaged`] with the condition that does not hold, and the errors of [`Runner::view`].
 pub fn check<R: Runner>(runner: &mut R, database: &Database) -> Result<()> {
     let mut check = Check::new(runner, database)?;
     for (w, d) in database.scale.all_districts() {
@@ -40,9 +39,9 @@ pub fn check<R: Runner>(runner: &mut R, database: &Database) -> Result<()> {
 struct Check<'a> {
     database: &'a Database,
     prices: HashMap<u64, u64>,
-    /// D_YTD, by warehouse.
+    /// D_YTD by warehouse.
     year_to_date: HashMap<u64, i64>,
-    /// H_AMOUNT, by district.
+    /// H_AMOUNT by district.
     history: HashMap<(u64, u64), i64>,
     taken: HashMap<u64, Taken>,
     /// Whether all orders of the run are still there.
@@ -100,7 +99,7 @@ impl District {
         })
     }
 
-    /// Conditions 10 and 12; `delivered` is what was delivered to each customer, by number.
+    /// Checks conditions 10 and 12; `delivered` is the amount delivered to each customer, by number.
     fn check_customers(&self, delivered: &[i64], require: impl Fn(bool, &str) -> Result<()>) -> Result<()> {
         let mut payments = 0;
         for (&(balance, paid), &delivered) in self.customers.iter().zip(&delivered[1..]) {
@@ -108,7 +107,7 @@ impl District {
                 balance + paid == delivered,
                 "condition 12: C_BALANCE + C_YTD_PAYMENT = sum(OL_AMOUNT delivered)",
             )?;
-            // Nobody but the customers themselves has paid in this workload, each into one row of HISTORY.
+            // In this workload only the initial payments exist, one row of HISTORY for each customer.
             require(balance == delivered - paid, "condition 10: C_BALANCE = sum(OL_AMOUNT) - sum(H_AMOUNT)")?;
             payments += paid;
         }
@@ -156,7 +155,7 @@ impl<'a> Check<'a> {
         rows.check_customers(&delivered, require)
     }
 
-    /// Conditions 2, 3, 4 and 11, and the keys of NEW-ORDER.
+    /// Checks conditions 2, 3, 4 and 11, and the keys of NEW-ORDER.
     fn numbers_of_orders(
         &mut self,
         rows: &District,
@@ -182,7 +181,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Conditions 5 to 7 and the keys of the orders and their lines; by customer, what was delivered to them.
+    /// Checks conditions 5 to 7 and the keys of the orders and their lines. Returns for each customer the amount delivered to them.
     fn orders(&mut self, rows: &District, require: impl Fn(bool, &str) -> Result<()>) -> Result<Vec<i64>> {
         let customers = self.database.scale.customers;
         let &District { w, d, .. } = rows;
@@ -228,7 +227,7 @@ impl<'a> Check<'a> {
         Ok(delivered)
     }
 
-    /// A line of an order of the run.
+    /// Checks a line of an order of the run.
     fn line(
         &mut self,
         w: u64,
@@ -285,7 +284,7 @@ impl<'a> Check<'a> {
         })?;
         for (key, [w, i, left, year_to_date, orders, remote]) in rows {
             require(key == stock_key(w, i), "the key of STOCK", w, 0)?;
-            // Each order takes its quantity and may add 91, which keeps it from 10 to 100.
+            // Each order takes its quantity and may add 91, which keeps the stock from 10 to 100.
             let exact = (initial_quantity(w, i) + 91 * year_to_date - year_to_date - 10) % 91 + 10;
             require(left == exact, "S_QUANTITY = what S_YTD has left of it", w, 0)?;
             let now = Taken { quantity: year_to_date, lines: orders, remote };

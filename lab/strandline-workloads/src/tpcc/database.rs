@@ -1,4 +1,4 @@
-//! The database: its scale, its keys, and where its tables hang.
+//! The database: its scale, its keys, and the roots of its tables.
 //!
 //! ```text
 //! directory   an array: 0 populated · 1 warehouses · 2 districts of each · 3 customers of each · 4 items
@@ -6,9 +6,8 @@
 //!             then order, new_order and order_line of each district
 //! ```
 //!
-//! Every table is a B+ tree (ATOM, section V), those that New Order inserts into one tree for each district,
-//! so that terminals of different districts do not meet. A district is a region: one lock covers its row and
-//! those trees with their rows.
+//! Every table is a B+ tree (ATOM, section V). Those that New Order inserts into have one tree for each district, so that terminals of different
+//! districts do not conflict. A district is a region: one lock covers its row and those trees with their rows.
 
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
@@ -19,31 +18,31 @@ use strandline_structures::Array;
 
 use crate::table::{SHAPE, Table, Tree};
 
-/// How large a database is. Clause 4.3.3.1 has 10 districts, 3,000 customers, 100,000 items.
+/// The size of a database. Clause 4.3.3.1 specifies 10 districts, 3,000 customers, 100,000 items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Warehouses, the scale factor.
+    /// The number of warehouses, the scale factor.
     pub warehouses: u64,
-    /// Districts of a warehouse, at most 10: a stock row has a text for each.
+    /// The number of districts of a warehouse, at most 10: a stock row has a text for each.
     pub districts: u64,
-    /// Customers of a district, who have one order each at first, seven in ten delivered.
+    /// The number of customers of a district. Each has one order initially; seven in ten orders are delivered.
     pub customers: u64,
-    /// Items.
+    /// The number of items.
     pub items: u64,
-    /// Undelivered orders that a district keeps. Nothing in New Order delivers, so a run would fill any pool;
-    /// the oldest ones beyond this are cancelled, by transactions of their own.
+    /// How many undelivered orders a district keeps. New Order delivers nothing, so a run would fill any pool; separate transactions cancel the
+    /// oldest orders beyond this number.
     pub kept_orders: u64,
 }
 
 impl Default for Scale {
-    /// One warehouse of the specification's size.
+    /// Returns one warehouse of the specification's size.
     fn default() -> Self {
         Self { warehouses: 1, districts: 10, customers: 3000, items: 100_000, kept_orders: 12_000 }
     }
 }
 
 impl Scale {
-    /// A database for tests, which takes milliseconds to fill.
+    /// Returns a database for tests, which takes milliseconds to fill.
     pub fn small() -> Self {
         Self { warehouses: 2, districts: 3, customers: 30, items: 200, kept_orders: 100 }
     }
@@ -51,7 +50,7 @@ impl Scale {
     /// Refuses numbers that do not fit their columns and keys.
     ///
     /// # Errors
-    /// They do not.
+    /// Returns an error if one does not fit.
     pub fn check(&self) -> Result<()> {
         let is_possible = (1..=1 << 16).contains(&self.warehouses)
             && (1..=10).contains(&self.districts)
@@ -67,33 +66,33 @@ impl Scale {
         )))
     }
 
-    /// Orders of a district that are delivered at first: those below this number and itself.
+    /// Returns how many orders of a district are delivered initially: those up to this number.
     pub fn delivered(&self) -> u64 {
         self.customers * 7 / 10
     }
 
-    /// All warehouses with all their districts.
+    /// Returns all warehouses with all their districts.
     pub fn all_districts(self) -> impl Iterator<Item = (u64, u64)> {
         (1..=self.warehouses).flat_map(move |w| (1..=self.districts).map(move |d| (w, d)))
     }
 }
 
-/// The key of a district.
+/// Returns the key of a district.
 pub fn district_key(warehouse: u64, district: u64) -> u64 {
     warehouse << 8 | district
 }
 
-/// The key of a customer, and of their payment.
+/// Returns the key of a customer, and of their payment.
 pub fn customer_key(warehouse: u64, district: u64, customer: u64) -> u64 {
     district_key(warehouse, district) << 32 | customer
 }
 
-/// The key of an item's stock.
+/// Returns the key of an item's stock.
 pub fn stock_key(warehouse: u64, item: u64) -> u64 {
     warehouse << 32 | item
 }
 
-/// The key of a line in its district.
+/// Returns the key of a line in its district.
 pub fn line_key(order: u64, number: u64) -> u64 {
     order << 8 | number
 }
@@ -128,7 +127,7 @@ impl Database {
     /// Creates empty tables under `root`, or opens those that are there.
     ///
     /// # Errors
-    /// The pool is full; a database of another scale is there.
+    /// Returns an error if the pool is full, or if a database of another scale is there.
     pub fn create<R: Runner>(runner: &mut R, root: PersistentAddress, scale: Scale) -> Result<Self> {
         let tables = SHARED.len() + OF_DISTRICT.len() * (scale.warehouses * scale.districts) as usize;
         let first = [0, scale.warehouses, scale.districts, scale.customers, scale.items];
@@ -152,7 +151,7 @@ impl Database {
     /// Opens the populated database under `root`.
     ///
     /// # Errors
-    /// There is none, or one of another scale, or its population was cut short.
+    /// Returns an error if there is none, if it has another scale, or if its population was interrupted.
     pub fn open(tx: &mut impl Read, root: PersistentAddress, scale: Scale) -> Result<Self, Abort> {
         let directory = Array::open(tx, root)?;
         let database = Self::with_directory(tx, directory, scale, root)?;
@@ -200,7 +199,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Whether all rows are there.
+    /// Returns whether all rows are there.
     pub fn is_populated(&self, tx: &mut impl Read) -> Result<bool, Abort> {
         Ok(self.directory.get(tx, POPULATED)? == 1)
     }
@@ -210,7 +209,7 @@ impl Database {
         self.directory.set(tx, POPULATED, 1)
     }
 
-    /// The orders of a district.
+    /// Returns the orders of a district.
     pub fn orders(&self, warehouse: u64, district: u64) -> &Orders {
         &self.orders[self.district_index(warehouse, district) as usize]
     }
@@ -219,7 +218,7 @@ impl Database {
         (warehouse - 1) * self.scale.districts + district - 1
     }
 
-    /// The lock of a district: its row, its orders, new orders and order lines.
+    /// Returns the lock of a district, for its row, its orders, new orders and order lines.
     pub fn district_lock(&self, warehouse: u64, district: u64) -> Lock {
         Lock::Region(self.district_index(warehouse, district) as u32)
     }

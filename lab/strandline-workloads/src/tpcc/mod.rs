@@ -1,10 +1,9 @@
 //! `tpcc-new-order`: the New Order transaction of TPC-C, revision 5.11.
 //!
-//! The specification's schema ([`schema`]), population ([`population`]), random numbers ([`random`]), input
-//! and transaction ([`new_order`]) and consistency conditions ([`consistency`]). Where this differs from a full
-//! TPC-C: New Order alone runs, with no wait between transactions (Deferred Commit, section 7.1; ATOM, section
-//! V), several of one district in one transaction if that is asked for; a date counts a terminal's orders, since a
-//! transaction here asks no clock; and a long run cancels its oldest orders ([`Scale::kept_orders`]).
+//! The specification's schema ([`schema`]), population ([`population`]), random numbers ([`random`]), input and transaction ([`new_order`]) and
+//! consistency conditions ([`consistency`]). It differs from a full TPC-C in several ways. Only New Order runs, without waits between transactions
+//! (Deferred Commit, section 7.1; ATOM, section V); on request, one transaction has several orders of one district. A date counts a terminal's
+//! orders, since a transaction here reads no clock. A long run cancels its oldest orders ([`Scale::kept_orders`]).
 
 mod arrays;
 mod consistency;
@@ -41,32 +40,32 @@ pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
 /// The database and its terminals.
 pub struct TpccNewOrderWorkload {
     scale: Scale,
-    /// Orders in a transaction.
+    /// How many orders a transaction has.
     operations: u64,
 }
 
 /// A terminal.
 pub struct Terminal {
     database: Database,
-    /// The terminal's own, always the same (clause 2.4.1.1).
+    /// The terminal's own warehouse, always the same (clause 2.4.1.1).
     warehouse: u64,
     random: Rng,
     operations: u64,
-    /// Orders so far.
+    /// How many orders there were.
     orders: u64,
-    /// The next transaction, and the numbers that its orders got.
+    /// The inputs of the next transaction, and the numbers that its orders got.
     inputs: Vec<Input>,
     numbers: Vec<u64>,
-    /// Where the rows of STOCK are, by warehouse and item, for the lock set.
+    /// The addresses of the rows of STOCK, by warehouse and item, for the lock set.
     stock: Vec<PersistentAddress>,
     locks: Vec<Lock>,
 }
 
 impl TpccNewOrderWorkload {
-    /// The workload with these sizes.
+    /// Creates the workload with these sizes.
     ///
     /// # Errors
-    /// A size does not fit the specification's columns.
+    /// Returns an error if a size does not fit the specification's columns.
     pub fn new(sizes: &Sizes) -> Result<Self> {
         sizes.tpcc.check()?;
         Ok(Self { scale: sizes.tpcc, operations: sizes.operations })
@@ -83,7 +82,7 @@ impl Workload for TpccNewOrderWorkload {
 
     fn heap_bytes(&self) -> u64 {
         let Scale { warehouses, districts, customers, items, kept_orders } = self.scale;
-        // Allocations of whole size classes, with their entries in indices that are half full.
+        // Each term is a number of rows times the size class of a row, plus its entries in indices that are half full.
         let (index, districts) = (48, warehouses * districts);
         let order = 32 + 16 + 10 * 64 + 12 * index;
         let rows = items * (128 + index)
@@ -132,14 +131,14 @@ impl Transactions for Terminal {
     fn transaction<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
         let Self { database, warehouse, random, operations, orders, inputs, numbers, stock, locks } = self;
         inputs.clear();
-        // Of one district, whose lock guards what is allocated.
+        // All orders are of one district, whose lock guards the allocations.
         let district = Input::draw_district(random, &database.scale);
         for _ in 0..*operations {
             inputs.push(Input::draw(random, &database.scale, (*warehouse, district), *orders));
             *orders += 1;
         }
         let rolls_back = inputs.iter().any(|input| input.rolls_back(&database.scale));
-        // What cannot be rolled back is not begun: the reference without transactions.
+        // The reference without transactions cannot roll back, so it does not begin such an order.
         let is_in_vain = rolls_back && !runner.rolls_back();
         locks.clear();
         locks.extend(inputs.iter().flat_map(|input| lock_set(database, stock, input)));
@@ -170,8 +169,8 @@ impl Transactions for Terminal {
     }
 }
 
-/// What New Order writes: the district with its orders, and the counts of the stock rows. What it only reads,
-/// nobody writes.
+/// Returns the lock set for New Order's writes: the district with its orders, and the counts of the stock rows. The other data that it reads is never
+/// written.
 fn lock_set<'a>(
     database: &'a Database,
     stock: &'a [PersistentAddress],

@@ -14,21 +14,21 @@ use super::random::ORIGINAL;
 use super::schema::*;
 use crate::table::Column;
 
-/// The most lines that an order has.
+/// The maximum number of lines of an order.
 pub const MOST_LINES: usize = 15;
 
-/// A line that the customer asks for.
+/// A line that the customer orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The item; above the number of items, none.
+    /// The item's number; it does not exist if it is above the number of items.
     pub item: u64,
     /// The warehouse that supplies it.
     pub supplier: u64,
-    /// How many of it.
+    /// The quantity.
     pub quantity: u64,
 }
 
-/// What is entered at a terminal (clause 2.4.1).
+/// The input at a terminal (clause 2.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
     /// The terminal's warehouse.
@@ -49,8 +49,8 @@ impl Input {
         random.u64(1..=scale.districts)
     }
 
-    /// Draws an input for a terminal of `warehouse`, and an order of `district`: 5 to 15 lines, one in a hundred from
-    /// another warehouse, and in one of a hundred orders an item that does not exist, at the end.
+    /// Draws an input for a terminal of `warehouse`, and an order of `district`: 5 to 15 lines, one in a hundred from another warehouse. One order in
+    /// a hundred ends with an item that does not exist.
     pub fn draw(random: &mut Rng, scale: &Scale, (warehouse, district): (u64, u64), number: u64) -> Self {
         let constants = constants();
         let customer = constants.c_id.draw(random, 1, scale.customers);
@@ -60,7 +60,7 @@ impl Input {
         for (i, line) in lines[..count].iter_mut().enumerate() {
             let item = constants.ol_i_id.draw(random, 1, scale.items);
             let remote = random.u64(1..=100) == 1 && scale.warehouses > 1;
-            // One of the others: those above this one are shifted down.
+            // Draws another warehouse: numbers from the terminal's own on are shifted by one.
             let other = if remote { random.u64(1..scale.warehouses) } else { warehouse };
             *line = Line {
                 item: if rolls_back && i + 1 == count { scale.items + 1 } else { item },
@@ -71,8 +71,8 @@ impl Input {
         Self { warehouse, district, customer, date: DATE + 1 + number, lines, count }
     }
 
-    /// Draws an input as the program does that the authors of Deferred Commit published: 5 to 15 different items, each as
-    /// likely, all of the terminal's warehouse, all there.
+    /// Draws an input like the program that the authors of Deferred Commit published: 5 to 15 different, equally likely items, all of which exist and
+    /// come from the terminal's warehouse.
     pub fn draw_evenly(
         random: &mut Rng,
         scale: &Scale,
@@ -94,33 +94,33 @@ impl Input {
         Self { warehouse, district, customer, date: DATE + 1 + number, lines, count }
     }
 
-    /// The order's lines.
+    /// Returns the order's lines.
     pub fn lines(&self) -> &[Line] {
         &self.lines[..self.count]
     }
 
-    /// Whether an item of it does not exist.
+    /// Returns whether an item of the order does not exist.
     pub fn rolls_back(&self, scale: &Scale) -> bool {
         self.lines().iter().any(|line| line.item > scale.items)
     }
 }
 
-/// What the terminal shows of a line (clause 2.4.3.3).
+/// The terminal's output for a line (clause 2.4.3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputLine {
     /// The item's price, in cents.
     pub price: u64,
     /// Quantity times price.
     pub amount: u64,
-    /// What is left in stock.
+    /// The remaining stock.
     pub stock: u64,
-    /// `B` where item and stock are both marked as original, else `G`.
+    /// `B` if item and stock are both marked as original, and `G` otherwise.
     pub brand: char,
     /// The words of I_NAME.
     pub name: [u64; 3],
 }
 
-/// What the terminal shows (clause 2.4.3.3).
+/// The terminal's output (clause 2.4.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The order's number in its district.
@@ -129,11 +129,11 @@ pub struct Output {
     pub last_name: [u64; 2],
     /// C_CREDIT as two bytes.
     pub credit: u64,
-    /// Ten-thousandths that the customer is let off.
+    /// The customer's discount, in ten-thousandths.
     pub discount: u64,
     /// W_TAX and D_TAX, in ten-thousandths.
     pub taxes: [u64; 2],
-    /// What the order costs, in cents.
+    /// The cost of the order, in cents.
     pub total: u64,
     /// The lines, as many as the input has.
     pub lines: [OutputLine; MOST_LINES],
@@ -142,8 +142,8 @@ pub struct Output {
 /// Runs New Order. Each use of a table that is written is a [part](Transaction::section) of it.
 ///
 /// # Errors
-/// [`Abort::User`] where an item does not exist: all that happened before is to be rolled back. The database is
-/// damaged; as [`Transaction::write`].
+/// Returns [`Abort::User`] if an item does not exist, so that everything before is rolled back. Returns an error if the database is damaged, and the
+/// errors of [`Transaction::write`].
 pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) -> Result<Output, Abort> {
     let Input { warehouse: w, district: d, customer: c, .. } = *input;
     let of_district = database.district_lock(w, d);
@@ -190,7 +190,7 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
     };
     let mut sum = 0;
     for (i, line) in input.lines().iter().enumerate() {
-        // No such item: roll back (clause 2.4.2.2).
+        // The item does not exist: roll back (clause 2.4.2.2).
         let Some(at) = database.item.find(tx, line.item)? else { return Err(Abort::User) };
         let mut item_row = [0; item::WORDS];
         item::I_PRICE.read(tx, at, &mut item_row)?;
@@ -198,7 +198,7 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
         item::I_DATA.read(tx, at, &mut item_row)?;
         let price = item::I_PRICE.number(&item_row);
 
-        // No order changes the index of STOCK: the row's lock is enough, as it is in the lock set of the whole.
+        // No order changes the index of STOCK, so the row's lock suffices, as in the lock set of the whole order.
         let at = database.stock.row(tx, stock_key(line.supplier, line.item))?;
         let lock = Lock::Range { at, bytes: STOCK_BYTES };
         let (stock_row, left) = tx.section(lock, |tx| take_from_stock(tx, at, input, *line))?;
@@ -229,12 +229,12 @@ pub fn new_order(database: &Database, tx: &mut impl Transaction, input: &Input) 
     Ok(output)
 }
 
-/// S_DIST_xx of a district.
+/// Returns the column S_DIST_xx of a district.
 fn text_of_district(d: u64) -> Column {
     stock::S_DIST.part(d as usize - 1, 10)
 }
 
-/// The sum less the discount and with both taxes, rounded to a cent.
+/// Returns the sum without the discount and with both taxes, rounded to a cent.
 pub fn total(sum: u64, discount: u64, taxes: [u64; 2]) -> u64 {
     let exact = sum * (10_000 - discount.min(10_000)) * (10_000 + taxes[0] + taxes[1]);
     (exact + 50_000_000) / 100_000_000
@@ -254,7 +254,7 @@ fn insert_order(
     tx.section(lock, |tx| orders.new_order.insert(tx, o, &row))
 }
 
-/// The row of order number `o`.
+/// Returns the row of order number `o`.
 pub fn order_row(input: &Input, o: u64) -> [u64; order::WORDS] {
     let Input { warehouse: w, district: d, customer: c, .. } = *input;
     let mut row = [0; order::WORDS];
@@ -269,7 +269,7 @@ pub fn order_row(input: &Input, o: u64) -> [u64; order::WORDS] {
     row
 }
 
-/// The row that says that it is not delivered.
+/// Returns the row that marks the order as undelivered.
 pub fn new_order_row(input: &Input, o: u64) -> [u64; new_order::WORDS] {
     let mut row = [0; new_order::WORDS];
     new_order::NO_O_ID.set_number(&mut row, o);
@@ -283,8 +283,7 @@ pub const STOCK_COUNTS: Range<usize> = stock::S_QUANTITY.words().start..stock::S
 /// The bytes of a stock row up to the last one that New Order writes.
 pub const STOCK_BYTES: u64 = 8 * STOCK_COUNTS.end as u64;
 
-/// Takes a line's quantity out of its supplier's stock; the columns of the row that the order needs, and the
-/// quantity that is left.
+/// Takes a line's quantity from its supplier's stock. Returns the columns of the row that the order needs, and the remaining quantity.
 fn take_from_stock(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -300,7 +299,7 @@ fn take_from_stock(
     Ok((row, left))
 }
 
-/// Takes a line from a stock row and fills it up where it would be too few; what is left.
+/// Takes a line from a stock row, and replenishes the stock if it would become too small. Returns the remaining quantity.
 pub fn restock(row: &mut [u64; stock::WORDS], input: &Input, line: Line) -> u64 {
     let quantity = stock::S_QUANTITY.number(row);
     let left = if quantity >= line.quantity + 10 {
@@ -319,22 +318,21 @@ pub fn restock(row: &mut [u64; stock::WORDS], input: &Input, line: Line) -> u64 
     left
 }
 
-/// Orders that are cancelled in one transaction.
+/// How many orders one transaction cancels.
 const CANCELLED: u64 = 16;
 
-/// Whether after this order the oldest ones are to be cancelled.
+/// Returns whether the oldest orders should be cancelled after this order.
 pub fn is_to_be_pruned(database: &Database, order: u64) -> bool {
     let scale = database.scale;
     order.is_multiple_of(CANCELLED) && order > scale.delivered() + scale.kept_orders
 }
 
-/// Cancels the oldest undelivered orders of a district, up to [`CANCELLED`] times two of them, until
-/// `kept_orders` are left of those up to `order`. Not a transaction of TPC-C, where Delivery takes orders out
-/// of NEW-ORDER and leaves them in ORDER for ever: it keeps the tables of a long run from filling the pool.
-/// Every consistency condition holds across it.
+/// Cancels the oldest undelivered orders of a district, at most twice [`CANCELLED`], until `kept_orders` are left of those up to `order`. This is not
+/// a transaction of TPC-C, where Delivery removes orders from NEW-ORDER and leaves them in ORDER forever: it keeps a long run from filling the pool.
+/// Every consistency condition continues to hold.
 ///
 /// # Errors
-/// The database is damaged; as [`Transaction::write`].
+/// Returns an error if the database is damaged, and the errors of [`Transaction::write`].
 pub fn cancel_oldest(
     database: &Database,
     tx: &mut impl Transaction,
@@ -366,10 +364,10 @@ mod tests {
 
     #[test]
     fn totals_are_rounded_to_cents() {
-        // 100.00, 5% off, 10% and 7.5% tax: 111.625.
+        // 100.00 with a discount of 5% and taxes of 10% and 7.5%: 111.625.
         assert_eq!(total(10_000, 500, [1000, 750]), 11_163);
         assert_eq!(total(0, 0, [0, 0]), 0);
-        // The largest order: 15 lines of 10 at 100.00, no discount, taxes of 20%.
+        // The largest order: 15 lines of 10 at 100.00, without discount, with taxes of 20%.
         assert_eq!(total(15 * 10 * 10_000, 0, [2000, 2000]), 2_100_000);
     }
 }

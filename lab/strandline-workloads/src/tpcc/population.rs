@@ -11,25 +11,25 @@ use super::schema::*;
 /// The date of the population, in seconds since 1970; a transaction's date is later.
 pub const DATE: u64 = 1_262_304_000;
 
-/// Seeds the population, and the constants C, which belong to the database.
+/// The seed of the population, and of the constants C, which belong to the database.
 pub const SEED: u64 = 0x7bcc;
 
-/// The constants C of every database.
+/// Returns the constants C of every database.
 pub fn constants() -> Constants {
     Constants::new(SEED)
 }
 
-/// The quantity in stock at first, which the check derives again: the next random number of `random`.
+/// Draws the initial quantity in stock from `random`; the check recomputes it.
 fn quantity(random: &mut Rng) -> u64 {
     random.u64(10..=100)
 }
 
-/// The random numbers of a stock row, of which the first is its quantity.
+/// Returns the random numbers of a stock row, of which the first determines its quantity.
 fn stock_random(warehouse: u64, item: u64) -> Rng {
     Rng::with_seed(SEED ^ stock_key(warehouse, item).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// The quantity in stock at first.
+/// Returns the initial quantity in stock.
 pub fn initial_quantity(warehouse: u64, item: u64) -> u64 {
     quantity(&mut stock_random(warehouse, item))
 }
@@ -37,7 +37,7 @@ pub fn initial_quantity(warehouse: u64, item: u64) -> u64 {
 /// Fills an empty database.
 ///
 /// # Errors
-/// The pool is full; as [`Runner::run`].
+/// Returns an error if the pool is full, and the errors of [`Runner::run`].
 pub fn populate<R: Runner>(runner: &mut R, database: &Database) -> Result<()> {
     let scale = database.scale;
     let mut random = Rng::with_seed(SEED + 1);
@@ -60,7 +60,7 @@ pub fn populate<R: Runner>(runner: &mut R, database: &Database) -> Result<()> {
     runner.run(|tx| database.set_populated(tx))
 }
 
-/// A fresh row.
+/// Returns a new row of ITEM.
 pub fn item_row(random: &mut Rng, id: u64) -> [u64; item::WORDS] {
     let mut row = [0; item::WORDS];
     item::I_ID.set_number(&mut row, id);
@@ -71,7 +71,7 @@ pub fn item_row(random: &mut Rng, id: u64) -> [u64; item::WORDS] {
     row
 }
 
-/// A fresh row.
+/// Returns a new row of WAREHOUSE.
 pub fn warehouse_row(random: &mut Rng, id: u64, scale: Scale) -> [u64; warehouse::WORDS] {
     let mut row = [0; warehouse::WORDS];
     warehouse::W_ID.set_number(&mut row, id);
@@ -86,10 +86,10 @@ pub fn warehouse_row(random: &mut Rng, id: u64, scale: Scale) -> [u64; warehouse
     row
 }
 
-/// What each customer has paid, in cents: 30,000.00 in a district of 3,000, 300,000.00 in a warehouse of ten.
+/// The initial payment of each customer in cents: 30,000.00 in a district of 3,000, 300,000.00 in a warehouse of ten.
 const PAYMENT: u64 = 1000;
 
-/// A fresh row.
+/// Returns a new row of DISTRICT.
 pub fn district_row(random: &mut Rng, w: u64, d: u64, customers: u64) -> [u64; district::WORDS] {
     let mut row = [0; district::WORDS];
     district::D_ID.set_number(&mut row, d);
@@ -106,7 +106,7 @@ pub fn district_row(random: &mut Rng, w: u64, d: u64, customers: u64) -> [u64; d
     row
 }
 
-/// A fresh row.
+/// Returns a new row of STOCK.
 pub fn stock_row(w: u64, i: u64) -> [u64; stock::WORDS] {
     let random = &mut stock_random(w, i);
     let mut row = [0; stock::WORDS];
@@ -158,7 +158,7 @@ fn history_row(random: &mut Rng, w: u64, d: u64, c: u64) -> [u64; history::WORDS
     row
 }
 
-/// Customers, payments and orders of a district.
+/// Inserts customers, payments and orders of a district.
 fn district_orders<R: Runner>(
     runner: &mut R,
     database: &Database,
@@ -195,7 +195,7 @@ fn district_orders<R: Runner>(
     orders.new_order.fill(runner, Some(&locks), rows)
 }
 
-/// Order `o` of customer `c`, with so many lines.
+/// Returns order `o` of customer `c`, with so many lines.
 fn order_row(
     random: &mut Rng,
     scale: Scale,
@@ -215,7 +215,7 @@ fn order_row(
     row
 }
 
-/// Line `number` of order `o`.
+/// Returns line `number` of order `o`.
 fn order_line_row(
     random: &mut Rng,
     scale: Scale,

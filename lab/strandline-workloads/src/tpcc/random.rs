@@ -10,31 +10,31 @@ pub struct NonUniform {
 }
 
 impl NonUniform {
-    /// With a constant C from 0 to `a`.
+    /// Creates it with a constant C from 0 to `a`.
     pub fn new(a: u64, random: &mut Rng) -> Self {
         Self { a, c: random.u64(..=a) }
     }
 
-    /// A number from `from` to `to`.
+    /// Draws a number from `from` to `to`.
     pub fn draw(self, random: &mut Rng, from: u64, to: u64) -> u64 {
         ((random.u64(..=self.a) | random.u64(from..=to)) + self.c) % (to - from + 1) + from
     }
 }
 
-/// The constants C of one database and all its terminals (clause 2.1.6.1). C_LAST has one for loading and
-/// another one for running, which only transactions that New Order is not would use.
+/// The constants C of one database and all its terminals (clause 2.1.6.1). C_LAST also has a constant for running, which only transactions other than
+/// New Order would use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Constants {
-    /// Last names while loading.
+    /// For last names while loading.
     pub c_last: NonUniform,
-    /// Customers.
+    /// For customers.
     pub c_id: NonUniform,
-    /// Items.
+    /// For items.
     pub ol_i_id: NonUniform,
 }
 
 impl Constants {
-    /// The constants that a seed gives.
+    /// Returns the constants for a seed.
     pub fn new(seed: u64) -> Self {
         let random = &mut Rng::with_seed(seed);
         Self {
@@ -45,25 +45,25 @@ impl Constants {
     }
 }
 
-/// A random text of `from` to `to` letters and digits (clause 4.3.2.2).
+/// Returns a random text of `from` to `to` letters and digits (clause 4.3.2.2).
 pub fn letters(random: &mut Rng, from: usize, to: usize) -> Vec<u8> {
     let length = random.usize(from..=to);
     (0..length).map(|_| random.alphanumeric() as u8).collect()
 }
 
-/// A random text of `length` digits (clause 4.3.2.2).
+/// Returns a random text of `length` digits (clause 4.3.2.2).
 pub fn digits(random: &mut Rng, length: usize) -> Vec<u8> {
     (0..length).map(|_| b'0' + random.u8(..10)).collect()
 }
 
-/// A zip code (clause 4.3.2.7).
+/// Returns a zip code (clause 4.3.2.7).
 pub fn zip(random: &mut Rng) -> Vec<u8> {
     let mut zip = digits(random, 4);
     zip.extend(b"11111");
     zip
 }
 
-/// A text for I_DATA or S_DATA: one in ten holds "ORIGINAL" somewhere (clause 4.3.3.1).
+/// Returns a text for I_DATA or S_DATA; one in ten contains "ORIGINAL" somewhere (clause 4.3.3.1).
 pub fn data(random: &mut Rng) -> Vec<u8> {
     let mut data = letters(random, 26, 50);
     if random.u64(..10) == 0 {
@@ -73,10 +73,10 @@ pub fn data(random: &mut Rng) -> Vec<u8> {
     data
 }
 
-/// What marks a text as original.
+/// The mark of an original text.
 pub const ORIGINAL: [u8; 8] = *b"ORIGINAL";
 
-/// The last name of a number below 1000 (clause 4.3.2.3).
+/// Returns the last name for a number below 1000 (clause 4.3.2.3).
 pub fn last_name(number: u64) -> Vec<u8> {
     const SYLLABLES: [&str; 10] =
         ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(counts[0], 0);
         counts.remove(0);
         counts.sort_unstable();
-        // Ones in the lower ten bits are three times as likely as zeros: 100 would be the mean of each.
+        // Ones in the lower ten bits are three times as likely as zeros; with equal chances each number would have a mean of 100.
         assert!(counts[2999] > 400 && counts[1500] < 80, "{} {}", counts[2999], counts[1500]);
     }
 

@@ -1,8 +1,7 @@
 //! The nine tables of TPC-C (clause 1.3), with the sizes of their columns.
 //!
-//! Money is a number of cents, a tax or a discount one of ten-thousandths, a date one of seconds; both money
-//! columns that can be negative are two's complement. Variable text has its largest size. A null date or
-//! carrier is 0. The columns that a transaction changes lie in the first line of their row.
+//! Money is in cents, a tax or a discount in ten-thousandths, a date in seconds. The two money columns that can be negative use two's complement.
+//! Variable text has its maximum size. A null date or carrier is 0. The columns that a transaction changes are in the first line of their row.
 
 use crate::table::table;
 
@@ -85,8 +84,7 @@ table! {
 mod tests {
     use super::*;
 
-    /// Rows are no shorter than the typical lengths that the specification names (clause 1.2.1), and little
-    /// longer.
+    /// Rows have at least the typical lengths in the specification (clause 1.2.1), and are only a little longer.
     #[test]
     fn rows_have_the_sizes_of_the_specification() {
         let rows = [

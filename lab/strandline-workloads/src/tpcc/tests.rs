@@ -1,4 +1,4 @@
-//! New Order on a small database: what it does, that its roll-back leaves nothing, and that the check notices.
+//! New Order on a small database: its effects, that its roll-back leaves nothing, and that the check notices damage.
 
 use strandline_core::file::{Options, Pool};
 use strandline_core::layout::Geometry;
@@ -28,7 +28,7 @@ fn workload(scale: Scale) -> TpccNewOrderWorkload {
     TpccNewOrderWorkload::new(&Sizes { tpcc: scale, ..Sizes::small() }).unwrap()
 }
 
-/// An input that does or does not roll back.
+/// Returns an input that does or does not roll back.
 fn input(database: &Database, rolls_back: bool) -> Input {
     let mut random = Rng::with_seed(11);
     loop {
@@ -158,7 +158,7 @@ fn old_orders_are_cancelled_and_all_conditions_hold() {
     assert!((40..40 + 32).contains(&rows), "{rows} orders kept");
 }
 
-/// Overwrites a column.
+/// Adds a number to a column, as damage.
 fn spoil(runner: &mut impl Runner, at: PersistentAddress, column: Column, row: &mut [u64], add: u64) {
     runner
         .run(|tx| {
@@ -218,7 +218,7 @@ fn the_check_notices_what_a_lost_write_would_leave() {
         worker.run(|tx| tx.write_range(at.word(words.start as u64), &row[words.clone()])).unwrap();
         check(&mut worker, &database).unwrap();
     }
-    // Rows that are lost.
+    // Lost rows.
     worker.run(|tx| orders.order_line.delete(tx, line_key(31, 1))).unwrap();
     assert!(check(&mut worker, &database).unwrap_err().to_string().contains("condition 4"));
     worker.run(|tx| orders.new_order.delete(tx, 31)).unwrap();

@@ -20,7 +20,7 @@ pub static BPLUSTREE: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-// An insertion splits a node now and then, which takes some 300 words. Nodes may be a quarter full.
+// An insertion sometimes splits a node, which takes about 300 words. Nodes may be only a quarter full.
 map_of_words!(BPlusTree, 4, 64, NodeShape::PAPER);
 
 map_by_types!(

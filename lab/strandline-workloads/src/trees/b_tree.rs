@@ -18,7 +18,7 @@ pub static BTREE: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// Keys in a node: as many as it may have, and 23 words of a leaf take three lines.
+/// The maximum of keys in a node; the 23 words of a leaf take three lines.
 pub(super) const NODE_KEYS: u64 = 11;
 
 map_of_words!(BTree, 16, 80, NODE_KEYS);

@@ -1,7 +1,7 @@
-//! `rbtree`, `bplustree`, `btree`, their kin with sorted nodes, `set` and `multiset`: random keys of an ordered structure.
+//! `rbtree`, `bplustree`, `btree`, their variants with sorted nodes, `set` and `multiset`: random keys of an ordered structure.
 //!
-//! A value of 8 bytes lies in its node. A larger one, as in ATOM's entries of 512 bytes and 4 KB, is an
-//! allocation of its own, to which the node has the address. Sorted nodes have values of 4 bytes, sets none.
+//! A value of 8 bytes is stored in its node. A larger one, such as ATOM's entries of 512 bytes and 4 KB, is an allocation of its own, whose address
+//! the node holds. Sorted nodes have values of 4 bytes, sets none.
 
 mod b_plus_tree;
 mod b_tree;
@@ -26,31 +26,31 @@ use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Parameter, Sizes, Workload, root};
 
-/// What they take of the command's options; sets have no values, and trees of sorted arrays small ones.
+/// The command's options that they use; sets have no values, and trees of sorted arrays only small ones.
 const MAP: &[Parameter] = &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare];
 const SETS: &[Parameter] = &[Parameter::Operations, Parameter::ReadShare];
 
 /// An ordered structure of words.
 pub trait Tree: Copy + 'static {
-    /// Whether keys have values of the size that the command says.
+    /// Whether keys have values of the size that the command specifies.
     const HAS_VALUES: bool = true;
-    /// Insertions that the fill does in one transaction, at most.
+    /// How many insertions the fill makes in one transaction, at most.
     const BATCH: u64;
-    /// Bytes of heap for each key, at most, without the values' own allocations.
+    /// An upper bound of the heap for each key in bytes, without the values' own allocations.
     const KEY_BYTES: u64;
     /// Creates an empty structure at `root`.
     fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort>;
     /// Opens the structure at `root`.
     fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort>;
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     fn contains(&self, tx: &mut impl Read, key: u64) -> Result<bool, Abort>;
-    /// Puts `key` in with a value; returns the value that it had, if it was there.
+    /// Inserts `key` with a value. Returns its old value, if it was there.
     fn insert(&self, tx: &mut impl Transaction, key: u64, value: u64) -> Result<Option<u64>, Abort>;
-    /// Takes `key` out; returns its value, if it was there.
+    /// Removes `key`. Returns its value, if it was there.
     fn remove(&self, tx: &mut impl Transaction, key: u64) -> Result<Option<u64>, Abort>;
-    /// All keys in the structure, in their order.
+    /// Returns all keys in order.
     fn keys(&self, tx: &mut impl Read) -> Result<Vec<u64>, Abort>;
-    /// Checks its invariants; returns the number of keys.
+    /// Checks its invariants. Returns the number of keys.
     fn check(&self, tx: &mut impl Read) -> Result<u64, Abort>;
 }
 
@@ -137,12 +137,12 @@ pub struct TreeWorkload<T> {
 /// One thread's transactions on the structure.
 pub struct Keyed<T> {
     tree: T,
-    /// The words of a value that does not fit its node; empty for those that do.
+    /// The words of a value that does not fit its node; empty if values fit.
     value: Vec<u64>,
 }
 
 impl<T: Tree> TreeWorkload<T> {
-    /// The workload with these sizes, on the keys below `keys`.
+    /// Creates the workload with these sizes, on the keys below `keys`.
     pub fn new(sizes: &Sizes, keys: u64) -> Self {
         Self { usage: Use::of(sizes, keys), value_bytes: sizes.value_bytes, tree: PhantomData }
     }
@@ -160,7 +160,7 @@ impl<T: Tree> Workload for TreeWorkload<T> {
     type Thread = Operator<Keyed<T>>;
 
     fn heap_bytes(&self) -> u64 {
-        // What half-empty chunks and size classes may waste.
+        // Includes what half-empty chunks and size classes may waste.
         self.usage.most() * (T::KEY_BYTES + 8 * self.own_words() * 3 / 2) * 5 / 4 + (1 << 20)
     }
 

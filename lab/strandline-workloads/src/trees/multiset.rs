@@ -18,7 +18,7 @@ pub static MULTISET: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-// Equal keys are elements of their own, so every insertion makes one more.
+// Equal keys are separate elements, so every insertion adds one.
 set_of_words!(
     MultiSet,
     |set: &MultiSet<u64>, tx, key| Ok(set.times(tx, key)? > 0),

@@ -21,7 +21,7 @@ pub static RBTREE: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-// A node of four words.
+// A node has four words.
 map_of_words!(RedBlackTree, batch(8), 64);
 
 map_by_types!(

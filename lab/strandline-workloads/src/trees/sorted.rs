@@ -1,5 +1,5 @@
-//! `bplustree-sorted`, `bplustree-sorted-words`, `bplustree-sorted-11` and `btree-sorted`: trees whose nodes are sorted arrays, as
-//! the papers' programs have them. Keys take 8 bytes, values 4, or 8 in `bplustree-sorted-words`.
+//! `bplustree-sorted`, `bplustree-sorted-words`, `bplustree-sorted-11` and `btree-sorted`: trees whose nodes are sorted arrays, as in the papers'
+//! programs. Keys take 8 bytes, values 4, or 8 in `bplustree-sorted-words`.
 
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::value::Word;
@@ -22,7 +22,7 @@ pub static BPLUSTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// As [`BPLUSTREE_SORTED`], with values of 8 bytes.
+/// Like [`BPLUSTREE_SORTED`], with values of 8 bytes.
 pub static BPLUSTREE_SORTED_WORDS: WorkloadDescriptor = WorkloadDescriptor {
     name: "bplustree-sorted-words",
     source: "Blurred Persistence, V-A",
@@ -33,7 +33,7 @@ pub static BPLUSTREE_SORTED_WORDS: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// As [`BPLUSTREE_SORTED`], with nodes as small as [`BTREE_SORTED`]'s.
+/// Like [`BPLUSTREE_SORTED`], with nodes as small as [`BTREE_SORTED`]'s.
 pub static BPLUSTREE_SORTED_11: WorkloadDescriptor = WorkloadDescriptor {
     name: "bplustree-sorted-11",
     source: "WrAP, 4.2",
@@ -55,7 +55,7 @@ pub static BTREE_SORTED: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// The nodes that the workloads have.
+/// The shapes of the workloads' nodes.
 const SHAPES: [SortedShape; 4] = [
     SortedShape::LOOSE_ORDERING,
     SortedShape::b_plus(NODE_KEYS),
@@ -72,11 +72,11 @@ const LARGE_OF_WORDS: usize = 3;
 struct Sorted<const SHAPE: usize, V = u32>(SortedTree<u64, V>);
 
 impl<const SHAPE: usize, V: Word + 'static> Tree for Sorted<SHAPE, V> {
-    /// Values are drawn from their keys.
+    /// Values are derived from their keys.
     const HAS_VALUES: bool = false;
-    // The split of a node of 200 pairs writes some 200 words, and an insertion up to 300.
+    // The split of a node of 200 pairs writes about 200 words, and an insertion up to 300.
     const BATCH: u64 = 4;
-    // Leaves are half full at least, and ten bytes of inner nodes are much for a key.
+    // Leaves are at least half full, and inner nodes need at most ten bytes for each key.
     const KEY_BYTES: u64 = 64;
 
     fn create(tx: &mut impl Transaction, root: PersistentAddress) -> Result<Self, Abort> {

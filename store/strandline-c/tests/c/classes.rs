@@ -41,7 +41,7 @@ fn the_tasks_of_a_first_week_are_done() {
     assert_eq!(run(&program, &[folder.path().to_str().unwrap()]), "all is well\n");
 }
 
-/// A daemon that runs, and its output.
+/// A running daemon and its output.
 struct Daemon {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -61,7 +61,7 @@ impl Daemon {
         number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{line}"))
     }
 
-    /// Waits for a few snapshots, each of which has more events than the one before or as many.
+    /// Waits for a few snapshots. Asserts that none has fewer events than the one before it.
     fn watch(&mut self, mut events: u64) -> u64 {
         let begin = events;
         for _ in 0..3 {
@@ -73,7 +73,7 @@ impl Daemon {
         events
     }
 
-    /// Ends it by a signal, and returns how many events it has counted.
+    /// Ends the daemon with a signal. Returns how many events it has counted.
     fn stop(mut self, signal: &str) -> u64 {
         run(Path::new("kill"), &[signal, &self.child.id().to_string()]);
         let mut closed = None;
@@ -103,7 +103,7 @@ fn the_daemon_goes_on_from_what_it_had_counted() {
         counted = daemon.stop(signal);
         assert!(counted >= seen, "{counted} after {seen}");
     }
-    // What a killed one has shown is there, too.
+    // Events that a killed daemon has shown must still be there.
     let mut daemon = Daemon::start(&program, &file);
     assert_eq!(daemon.next("opened with ", " events"), counted);
     let seen = daemon.watch(counted);

@@ -1,4 +1,4 @@
-//! The header, and what it says of each function.
+//! The header, and the documentation of each function in it.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::tools::FOLDER;
 #[test]
 fn the_header_is_current() {
     let config = cbindgen::Config::from_file(Path::new(FOLDER).join("cbindgen.toml")).unwrap();
-    // The source alone, which leads to its modules: nothing else is exported, and no other tool is needed.
+    // cbindgen reads the source alone, beginning at `lib.rs`. The header then exports nothing else, and no other tool is needed.
     let builder = cbindgen::Builder::new().with_config(config).with_src(format!("{FOLDER}/src/lib.rs"));
     let mut made = Vec::new();
     builder.generate().unwrap().write(&mut made);
@@ -39,7 +39,7 @@ fn the_header_declares_each_function_once() {
     let all = declared.len();
     declared.dedup();
     assert_eq!(declared.len(), all);
-    // Those of the source.
+    // Collects the functions that the source exports.
     let mut exported = Vec::new();
     for file in std::fs::read_dir(format!("{FOLDER}/src")).unwrap() {
         let source = std::fs::read_to_string(file.unwrap().path()).unwrap();
@@ -56,7 +56,7 @@ fn the_header_declares_each_function_once() {
 #[test]
 fn every_status_has_a_text_of_its_own() {
     let text = |code| {
-        // SAFETY: it is a text that is never freed.
+        // SAFETY: the pointer refers to a text that is never freed.
         let text = unsafe { CStr::from_ptr(strandline_c::strandline_error_text(code)) };
         text.to_str().unwrap()
     };
@@ -109,7 +109,7 @@ fn every_function_is_tested_and_has_a_place_in_the_classes() {
     for (name, _) in functions() {
         assert!(programs.contains(&format!("{name}(")), "no test calls {name}");
         let is_used = |end: &char| classes.contains(&format!("{name}{end}"));
-        // `Map::get` reads to a `std::string`, by a reader.
+        // The class uses another function instead: `Map::get` reads into a `std::string` with a reader.
         let is_needed = name != "strandline_get";
         assert!(!is_needed || ['(', '>', ','].iter().any(is_used), "no class uses {name}");
     }

@@ -1,4 +1,4 @@
-//! `make install`, and programs that are built with what it has installed: the fences of `docs/c.md` among them.
+//! `make install`, and programs that are built with the installed library, such as the examples in `docs/c.md`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use std::process::Command;
 use crate::header::functions;
 use crate::tools::{FOLDER, is_there, output_of, run, static_library};
 
-/// Runs make with the static library of this test.
+/// Runs make with this test's static library.
 fn make(target: &str, out: &Path, variables: &[String]) -> String {
     let library = format!("ARCHIVE={}", static_library().display());
     let out = format!("OUT={}", out.display());
     output_of(Command::new("make").args(["-C", FOLDER, target, &library, &out]).args(variables))
 }
 
-/// Whether the tools of an installation are here.
+/// Returns whether the tools for an installation exist.
 fn can_install() -> bool {
     cfg!(target_os = "linux") && ["make", "cc", "c++", "ld", "objcopy"].into_iter().all(is_there)
 }
 
-/// Installs to a prefix in `folder`; `None`, and a reason, where a tool is missing.
+/// Installs to a prefix in `folder`. If a tool is missing, prints that and returns `None`.
 fn install(folder: &Path) -> Option<PathBuf> {
     if !can_install() {
         return None;
@@ -29,13 +29,13 @@ fn install(folder: &Path) -> Option<PathBuf> {
     Some(prefix)
 }
 
-/// The files and links below a folder.
+/// Returns the files and links below a folder.
 fn files(folder: &Path) -> BTreeSet<String> {
     let found = output_of(Command::new("find").arg(folder).args(["-not", "-type", "d", "-printf", "%P\n"]));
     found.lines().map(str::to_owned).collect()
 }
 
-/// The fences of `docs/c.md` in a language.
+/// Returns the code blocks of `docs/c.md` in a language.
 fn fences(language: &str) -> Vec<String> {
     let page = std::fs::read_to_string(format!("{FOLDER}/../../docs/c.md")).unwrap();
     let fences = page.split("\n```").skip(1).step_by(2);
@@ -45,7 +45,7 @@ fn fences(language: &str) -> Vec<String> {
         .collect()
 }
 
-/// A command that finds the installed library when it runs or builds something.
+/// Returns a command that finds the installed library, at run time and at build time.
 fn with_prefix(prefix: &Path, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command
@@ -60,7 +60,7 @@ fn pkg_config(prefix: &Path, arguments: &[&str]) -> Vec<String> {
     said.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Writes the first C and the first C++ program of the page, with what builds them, to `folder`.
+/// Writes to `folder` the page's first C program and first C++ program, with the files that build them.
 fn write_project(folder: &Path, name: &str, language: &str) {
     std::fs::create_dir(folder).unwrap();
     std::fs::write(folder.join("visits.c"), &fences("c")[0]).unwrap();
@@ -69,7 +69,7 @@ fn write_project(folder: &Path, name: &str, language: &str) {
     std::fs::write(folder.join(name), build).unwrap();
 }
 
-/// Runs both programs of the project, one after the other, on one database.
+/// Runs the project's programs one after the other on one database.
 fn run_project(prefix: &Path, folder: &Path) {
     for program in ["visits", "visits-cpp"] {
         let said = output_of(with_prefix(prefix, folder.join(program)).current_dir(folder));
@@ -107,7 +107,7 @@ fn an_installation_is_complete_and_can_be_removed() {
     }
     let root = image.join("opt/it");
     assert_eq!(files(&root), expected);
-    // What is installed knows where it will be, and nothing of the image.
+    // The installed files must contain the final path, and not the path of the image.
     for file in ["pkgconfig/strandline.pc", "cmake/strandline/strandline-config.cmake"] {
         let text = std::fs::read_to_string(root.join("lib64").join(file)).unwrap();
         assert!(!text.contains('@') && !text.contains(image.to_str().unwrap()), "{text}");
@@ -118,7 +118,7 @@ fn an_installation_is_complete_and_can_be_removed() {
     let dynamic = run(Path::new("objdump"), &["-p", shared.to_str().unwrap()]);
     let soname = dynamic.lines().find_map(|line| line.trim().strip_prefix("SONAME"));
     assert_eq!(soname.map(str::trim), Some(&*format!("libstrandline.so.{interface}")));
-    // It exports the functions of the header, and nothing else.
+    // The library must export the functions of the header and nothing else.
     let names =
         run(Path::new("nm"), &["--dynamic", "--defined-only", "--format=posix", shared.to_str().unwrap()]);
     let exported: BTreeSet<&str> = names.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -128,7 +128,7 @@ fn an_installation_is_complete_and_can_be_removed() {
     make("uninstall", &out, &places);
     assert_eq!(files(&root), ["lib64/cmake/another".into()].into());
     assert!(!root.join("lib64/cmake/strandline").exists());
-    // A relative prefix would end up in the installed files.
+    // A relative prefix would be written into the installed files.
     let relative = Command::new("make")
         .args(["-C", FOLDER, "install", "PREFIX=here"])
         .args([format!("ARCHIVE={}", static_library().display()), format!("OUT={}", out.display())])
@@ -148,7 +148,7 @@ fn pkg_config_finds_what_is_installed() {
     assert_eq!(pkg_config(&prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
     let flags = pkg_config(&prefix, &["--cflags", "--libs"]);
     let page = |language: &str, includes: &str| {
-        // The other fences of the page go on from the first one.
+        // The other code blocks of the page continue the first one.
         let source = folder.path().join(format!("page.{language}"));
         std::fs::write(&source, includes.to_owned() + &fences(language).concat()).unwrap();
         source
@@ -184,7 +184,7 @@ fn cmake_finds_what_is_installed() {
     if !is_there("cmake") {
         return;
     }
-    // An installation may be moved as a whole.
+    // An installation can be moved as a whole.
     let moved = folder.path().join("moved");
     std::fs::rename(&prefix, &moved).unwrap();
     let configure = |request: &str| {

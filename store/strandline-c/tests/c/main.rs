@@ -1,5 +1,5 @@
-//! The header is the one that the source gives. C and C++ programs compile against it without a warning, do what they should, leave nothing behind
-//! under valgrind, and find what they had committed when they were killed. An installed library is found by pkg-config, CMake and Meson.
+//! Checks that the header is the one that the source generates; that C and C++ programs compile with it without warnings, work, leave nothing behind
+//! under valgrind, and find their committed data after they were killed; and that pkg-config, CMake and Meson find an installed library.
 
 mod classes;
 mod header;

@@ -40,7 +40,7 @@ fn a_small_static_library_does_the_same() {
     assert_eq!(run(&program, &["once", folder.path().join("file").to_str().unwrap()]), "all is well\n");
 }
 
-/// What both examples are asked, in a process each; what they printed and ended with.
+/// Runs the commands that both examples have, each in a process of its own. Returns what they print, and their exit codes.
 fn use_list(program: &Path, file: &Path) -> Vec<(String, Option<i32>)> {
     let commands: [&[&str]; 9] = [
         &["show"],
@@ -105,7 +105,7 @@ fn values_are_lent_and_their_limits_hold() {
     }
 }
 
-/// Takes 4 GB of disk.
+/// Takes 4 GB of disk space.
 #[test]
 #[ignore = "writes 4 GB; cargo test -p strandline-c --test c largest -- --ignored"]
 fn the_largest_value_is_stored_and_lent() {
@@ -117,7 +117,7 @@ fn the_largest_value_is_stored_and_lent() {
     assert!(said.starts_with("4294967295 bytes in "), "{said}");
 }
 
-/// What the program writes to a closed descriptor must not reach a file of the database. With its output closed, its code is all that is known.
+/// Output to a closed descriptor must not reach a file of the database. Since the program's output is closed, the test sees only its exit code.
 #[test]
 fn standard_descriptors_may_be_closed() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn valgrind_finds_nothing() {
     assert_eq!(said, "all is well\n");
 }
 
-/// `STRANDLINE_CASES` says how often.
+/// The number of kills is `STRANDLINE_CASES`, if it is set.
 #[test]
 fn a_killed_program_finds_what_it_had_committed() {
     let kills = std::env::var("STRANDLINE_CASES").map_or(20, |kills| kills.parse().unwrap());
@@ -163,14 +163,14 @@ fn a_killed_program_finds_what_it_had_committed() {
         let mut child = Command::new(&program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        // At any moment: during the opening, after some commits, and in the middle of one.
+        // Kills at random moments: while opening, after some commits, or in the middle of one.
         for _ in 0..(random >> 60) {
             acknowledged = number(&lines.next().unwrap().unwrap(), "committed ").unwrap();
         }
         std::thread::sleep(std::time::Duration::from_micros(random >> 32 & 0x1fff));
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it still said before it was gone; the last line may be cut.
+        // Reads what the program printed before it died. The last line may be incomplete.
         let rest = lines.map_while(|line| number(&line.ok()?, "committed "));
         acknowledged = rest.last().map_or(acknowledged, |last: u64| last.max(acknowledged));
         let said = run(&program, &["verify", file.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Compilers, and the programs that they make.
+//! Compilers, and the programs that they build.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 /// The folder of this package.
 pub const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 
-/// Whether there is such a program; otherwise says that the test is skipped.
+/// Returns whether a program exists; if not, prints that the test is skipped.
 pub fn is_there(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok_and(|ran| ran.status.success());
     if !is_there {
@@ -22,7 +22,7 @@ pub enum Language {
     Cpp20,
 }
 
-/// Compiles a C source to a program in `folder`; `None`, and a reason, where there is no compiler.
+/// Compiles a C source to a program in `folder`. If there is no compiler, prints that and returns `None`.
 pub fn compile(source: &str, language: Language, folder: &Path, libraries: &[&str]) -> Option<PathBuf> {
     let (variable, default, flags) = match language {
         Language::C => ("CC", "cc", ["-std=c11", "-xc"]),
@@ -49,17 +49,17 @@ pub fn compile(source: &str, language: Language, folder: &Path, libraries: &[&st
     Some(program)
 }
 
-/// What a static library needs.
+/// The libraries that a static library needs.
 pub const OF_THE_SYSTEM: [&str; 4] = ["-lgcc_s", "-lpthread", "-ldl", "-lm"];
 
-/// The static library beside this test's own binary.
+/// Returns the path of the static library beside this test's own binary.
 pub fn static_library() -> PathBuf {
     let library = std::env::current_exe().unwrap().with_file_name("libstrandline_c.a");
     assert!(library.exists(), "{} is not there", library.display());
     library
 }
 
-/// As [`compile`], with Strandline.
+/// Like [`compile`], with Strandline's static library.
 pub fn compile_with_strandline(source: &str, language: Language, folder: &Path) -> Option<PathBuf> {
     compile(
         source,
@@ -69,12 +69,12 @@ pub fn compile_with_strandline(source: &str, language: Language, folder: &Path) 
     )
 }
 
-/// Runs a program to its end: what it printed.
+/// Runs a program to its end. Returns what it prints.
 pub fn run(program: &Path, arguments: &[&str]) -> String {
     output_of(Command::new(program).args(arguments))
 }
 
-/// Runs a command that has to succeed; returns what it printed.
+/// Runs a command, which must succeed. Returns what it prints.
 pub fn output_of(command: &mut Command) -> String {
     let ran = command.output().unwrap();
     let (output, errors) = (String::from_utf8(ran.stdout).unwrap(), String::from_utf8_lossy(&ran.stderr));

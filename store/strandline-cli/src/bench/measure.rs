@@ -1,4 +1,4 @@
-//! Measures a plan: each workload's store is filled once for each control, and repetitions take turns.
+//! Measures a plan: fills each workload's store once per control, and alternates between the controls' repetitions.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use strandline_core::{Concurrency, Domain};
 use super::StorePlan;
 use super::plan::place;
 
-/// A row with the floor that was measured beside it.
+/// The result of one measurement, with the floor that was measured beside it.
 pub struct Cell {
-    /// The median run.
+    /// The run with the median rate.
     pub row: Row,
     /// The median of the floors.
     pub floor: f64,
 }
 
 impl Cell {
-    /// The medians of these floors and of the runs beside them; `None` if nothing ran.
+    /// Returns the medians of the floors and of the runs beside them, or `None` if nothing ran.
     pub fn median((mut floors, rows): (Vec<f64>, Vec<Row>)) -> Option<Self> {
         floors.sort_by(f64::total_cmp);
         let row = Row::median(rows)?;
@@ -28,20 +28,20 @@ impl Cell {
     }
 }
 
-/// What was measured, and where.
+/// The results of a plan, and where they were measured.
 pub struct Results {
-    /// By workload, threads and control.
+    /// The results, in the order of workloads, threads and controls.
     pub cells: Vec<Cell>,
-    /// Where the pools were.
+    /// The folder of the pools.
     pub place: String,
-    /// How the floor of a disk was written.
+    /// The method by which the floor of a disk was written.
     pub method: Option<&'static str>,
-    /// Whether the memory was taken to be persistent without being so.
+    /// Whether the pools were opened as if their memory were persistent although it is not.
     pub assumed_persistent: bool,
 }
 
 impl Results {
-    /// All rows, the floors among them: one for each workload and number of threads.
+    /// Returns all rows, including one floor for each workload and number of threads.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows: Vec<Row> = Vec::new();
         for Cell { row, floor } in &self.cells {
@@ -58,14 +58,14 @@ impl Results {
     }
 }
 
-/// The floor of a plan's domain.
+/// The floor that belongs to a plan's domain.
 enum Beside {
     Memory(MemoryFloor),
     Disk(Box<Floor>),
 }
 
 impl Beside {
-    /// How often a second it makes something durable, with as many threads.
+    /// Measures how often per second `threads` threads can make something durable.
     fn per_second(&mut self, plan: &StorePlan, threads: u64, repetition: u64) -> Result<f64, Failure> {
         match self {
             Self::Memory(floor) => {
@@ -79,10 +79,10 @@ impl Beside {
     }
 }
 
-/// Measures the plan, and before each run the floor for as many threads: disks have good and bad minutes.
+/// Measures the plan. Before each run, measures the floor with the same number of threads, because a disk's speed varies over minutes.
 ///
 /// # Errors
-/// A pool cannot be created; a transaction failed.
+/// Returns an error if a pool cannot be created or if a transaction failed.
 pub fn measure(plan: &StorePlan, progress: &ProgressBar) -> Result<Results, Failure> {
     let place = place(plan.pool.as_deref(), plan.domain)?;
     progress.set_message("measuring the floor");
@@ -103,9 +103,9 @@ pub fn measure(plan: &StorePlan, progress: &ProgressBar) -> Result<Results, Fail
         assumed_persistent: false,
     };
     for &workload in plan.workloads.iter().take_while(|_| !interrupt::is_asked()) {
-        // For each number of threads and control.
+        // One entry for each number of threads and control.
         let mut runs = vec![(Vec::new(), Vec::new()); plan.threads.len() * plan.systems.len()];
-        // One store after the other: two that are open at a time would checkpoint into each other's time.
+        // Only one store is open at a time: the checkpoints of another one would disturb the measurement.
         for (at, &control) in plan.systems.iter().enumerate().take_while(|_| !interrupt::is_asked()) {
             progress.set_message(format!("filling {}", workload.name));
             let path = place.folder().join(format!("{}-{}", workload.name, control.name()));

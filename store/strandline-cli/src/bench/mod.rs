@@ -1,4 +1,4 @@
-//! `strandline bench`: transactions on typed collections, on this machine's memory and disk.
+//! `strandline bench`: measures transactions on typed collections, in this machine's memory and on its disk.
 
 mod measure;
 mod plan;
@@ -20,10 +20,10 @@ pub use measure::{Cell, Results};
 pub use plan::{Plan, check_flags, check_sizes, place, threads_or};
 use tables::latencies;
 
-/// The values that a record of `kv` can have, in bytes.
+/// Sizes of a value of `kv`, in bytes.
 const VALUE_SIZES: RangeInclusive<u64> = 1..=1 << 20;
 
-/// Bytes of all values of `kv` together, at most.
+/// The most bytes of all values of `kv` together.
 const MOST_VALUE_BYTES: u64 = 1 << 30;
 
 /// Nanoseconds that the emulated domain adds to each line written back.
@@ -86,7 +86,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What `--help` ends with.
+/// Returns the end of `--help`.
 fn help() -> String {
     let workloads = STORE_WORKLOADS.iter().map(|of| format!("  {:9} {}\n", of.name, of.description));
     format!(
@@ -101,7 +101,7 @@ fn help() -> String {
     )
 }
 
-/// The names of workloads, and what they do.
+/// Returns the workloads' names with their descriptions.
 fn workload_names() -> Names {
     STORE_WORKLOADS.iter().map(|of| (of.name.to_owned(), of.description.to_owned())).collect()
 }
@@ -114,10 +114,10 @@ fn workload(name: &str) -> Result<StoreWorkload, String> {
     })
 }
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// The flags do not go together; a pool cannot be created.
+/// Returns an error if the flags do not go together or if a pool cannot be created.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let plans = arguments.plans()?;
     let chosen = plans.first().map_or(&[][..], |plan| &plan.workloads);
@@ -139,11 +139,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Prints what all tables or the JSON end with: the percentiles of those rows that have them, or all rows. `what_ran` heads the column of what
-/// ran.
+/// Prints the end of the output. As JSON, these are all rows; otherwise the percentiles of the rows that have some. `what_ran` is the header of the
+/// column that names what ran the transactions.
 ///
 /// # Errors
-/// Standard output takes nothing.
+/// Returns an error if standard output cannot be written.
 pub fn print_rows(rows: &[Row], what_ran: &str, json: bool) -> Result<(), Failure> {
     if json {
         let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
@@ -161,7 +161,7 @@ impl Arguments {
             Some(domain) => Ok(vec![self.plan(domain, &[1], 1.0, 3)?]),
             None => {
                 let memory = self.plan(DomainName::Emulated, &[1], 0.25, 3)?;
-                // The latency and the instruction mean nothing to a disk.
+                // A pool on disk uses neither the latency nor the instruction.
                 let durable = Self { write_latency_ns: None, instruction: None, pool: None, ..self.clone() };
                 Ok(vec![memory, durable.plan(DomainName::Sync, &[1, 8], 0.4, 1)?])
             }

@@ -1,4 +1,4 @@
-//! What is to be measured.
+//! The plan of a benchmark.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,44 +9,44 @@ use strandline_command::{Failure, Place};
 use strandline_core::memory::WriteBackInstruction;
 use strandline_core::{Concurrency, Domain};
 
-/// Logs of a pool, at least.
+/// The least number of logs in a pool.
 const LOGS: u64 = 16;
 
-/// Workloads × systems × threads under one domain.
+/// A plan to measure each workload with each system and each number of threads, under one domain.
 pub struct Plan<Workload, System, Sizes> {
-    /// What the transactions do.
+    /// The workloads.
     pub workloads: Vec<Workload>,
-    /// What runs them: a scheme, or how they are isolated.
+    /// The systems that run the transactions: schemes or concurrency controls.
     pub systems: Vec<System>,
-    /// Numbers of threads, in order.
+    /// The numbers of threads, in ascending order.
     pub threads: Vec<u64>,
     /// The persistence domain.
     pub domain: Domain,
-    /// The write-back instruction; `None`: the best that the processor has.
+    /// The write-back instruction; `None` selects the best that the processor has.
     pub instruction: Option<WriteBackInstruction>,
-    /// Of transactions and structures.
+    /// The sizes of transactions and structures.
     pub sizes: Sizes,
-    /// Bytes in each thread's log.
+    /// Size of each thread's log, in bytes.
     pub log_bytes: u64,
-    /// Whether each transaction is timed.
+    /// Whether to time each transaction.
     pub latency: bool,
-    /// Of each measurement.
+    /// How long each measurement lasts.
     pub duration: Duration,
-    /// Times that everything is measured.
+    /// How often everything is measured.
     pub repetitions: u64,
-    /// Where the user wants the pool.
+    /// The path of the pool, if the user has chosen one.
     pub pool: Option<PathBuf>,
-    /// Seeds the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
 impl<Workload, System, Sizes> Plan<Workload, System, Sizes> {
-    /// Measurements, for showing progress.
+    /// Returns the number of measurements, for the progress bar.
     pub fn steps(&self) -> u64 {
         (self.workloads.len() * self.systems.len() * self.threads.len()) as u64 * self.repetitions
     }
 
-    /// One measurement with this many threads. The warm-up fetches what another run has evicted.
+    /// Returns the run of one measurement. Its warm-up fetches data that another run has evicted from the caches.
     pub fn run(&self, threads: u64, repetition: u64) -> Run {
         Run {
             threads,
@@ -57,12 +57,12 @@ impl<Workload, System, Sizes> Plan<Workload, System, Sizes> {
         }
     }
 
-    /// The most threads of a measurement.
+    /// Returns the highest number of threads.
     pub fn most_threads(&self) -> u64 {
         self.threads.iter().max().copied().unwrap_or(1)
     }
 
-    /// How the pools are made.
+    /// Returns how to make the pools.
     pub fn setting(&self, concurrency: Concurrency) -> PoolSetting {
         PoolSetting {
             logs: self.most_threads().max(LOGS),
@@ -74,10 +74,10 @@ impl<Workload, System, Sizes> Plan<Workload, System, Sizes> {
     }
 }
 
-/// Checks the flags that only some domains take.
+/// Checks the flags that only some domains accept.
 ///
 /// # Errors
-/// `domain` does not take one that was given.
+/// Returns an error if a flag was given that `domain` does not accept.
 pub fn check_flags(
     domain: DomainName,
     write_latency_ns: Option<u64>,
@@ -98,14 +98,14 @@ pub fn check_flags(
     Ok(())
 }
 
-/// Bytes that the logs of a pool may take, and that a transaction may write.
+/// The most bytes that a pool's logs may take, and that a transaction may write.
 const MOST_LOG_BYTES: u64 = 16 << 30;
 const MOST_TRANSACTION_BYTES: u64 = 256 << 20;
 
-/// Checks that logs and transactions are not larger than a benchmark can have.
+/// Checks that logs and transactions are not too large for a benchmark.
 ///
 /// # Errors
-/// Returns [`Failure::Usage`] with what to choose instead.
+/// Returns [`Failure::Usage`] with advice on what to choose instead.
 pub fn check_sizes(
     threads: &[u64],
     log_bytes: u64,
@@ -131,7 +131,7 @@ pub fn check_sizes(
     Ok(())
 }
 
-/// The numbers of threads that were given, or else these, in order and each once.
+/// Returns the given numbers of threads, or the default ones if none are given, sorted and without duplicates.
 pub fn threads_or(given: &[u64], default: &[u64]) -> Vec<u64> {
     let mut threads = if given.is_empty() { default.to_vec() } else { given.to_vec() };
     threads.sort_unstable();
@@ -139,11 +139,11 @@ pub fn threads_or(given: &[u64], default: &[u64]) -> Vec<u64> {
     threads
 }
 
-/// Where pools for measuring under `domain` go: memory for every domain but `sync`, which needs a file system on a disk; or beside the
-/// pool that the user named.
+/// Returns the folder for pools under `domain`: in memory for each domain but `sync`, which needs a file system on disk. If the user has chosen a
+/// path for the pool, the folder is beside it.
 ///
 /// # Errors
-/// There is nowhere to write, or a file of that name exists.
+/// Returns an error if no folder can be created, or if the user's file exists.
 pub fn place(pool: Option<&Path>, domain: Domain) -> Result<Place, Failure> {
     let Some(path) = pool else {
         let place = if domain == Domain::Sync { Place::on_disk() } else { Place::in_memory() };

@@ -1,4 +1,4 @@
-//! The tables of `bench`, with what is needed to understand them.
+//! The tables of `bench`, with explanations.
 
 use strandline_bench::{Latency, Row};
 use strandline_command::tables::{number, ratio, table};
@@ -8,7 +8,7 @@ use strandline_core::memory::WriteBackInstruction;
 use super::StorePlan;
 use super::measure::{Cell, Results};
 
-/// The table of a plan's results.
+/// Returns the table of a plan's results.
 pub fn table_of(plan: &StorePlan, results: &Results) -> String {
     match results.method {
         Some(method) => durable(plan, results, method),
@@ -16,7 +16,7 @@ pub fn table_of(plan: &StorePlan, results: &Results) -> String {
     }
 }
 
-/// Names a workload once: the eye finds its group.
+/// Returns the workload's name for its first row, and an empty text for the others, so that its rows are seen as a group.
 fn once(row: &Row, last: &mut String) -> String {
     if row.workload == *last {
         return String::new();
@@ -75,7 +75,7 @@ fn memory(plan: &StorePlan, results: &Results) -> String {
     )
 }
 
-/// The title of the table on memory, and what its domain means.
+/// Returns the title of the table on memory, and an explanation of its domain.
 fn about_domain(plan: &StorePlan) -> (String, String) {
     let instruction = plan.instruction.or_else(WriteBackInstruction::best).map_or("none", |i| i.name());
     match plan.domain {
@@ -129,7 +129,8 @@ fn durable(plan: &StorePlan, results: &Results, method: &str) -> String {
     )
 }
 
-/// Whether each transaction of this row's workload writes: those that only read wait for nothing, and are not compared with flushes.
+/// Returns whether each transaction of this row's workload writes. Transactions that only read do not wait for the disk, so their rate cannot be
+/// compared with that of flushes.
 fn always_writes(plan: &StorePlan, row: &Row) -> bool {
     let workload = plan.workloads.iter().find(|workload| workload.name == row.workload);
     let by_itself = workload.map_or(0, |workload| workload.read_percent);
@@ -137,8 +138,8 @@ fn always_writes(plan: &StorePlan, row: &Row) -> bool {
 }
 
 fn warning_if_too_fast(plan: &StorePlan, results: &Results) -> &'static str {
-    // One committer that writes waits for a flush each time, so it cannot be much faster than the floor: then something did not wait,
-    // and the figures mean nothing.
+    // A single thread that commits waits for a flush each time, so it cannot be much faster than the floor. If it is, something did not wait, and the
+    // figures mean nothing.
     let too_fast = |cell: &Cell| {
         cell.row.threads == 1 && always_writes(plan, &cell.row) && cell.row.tx_per_s > 1.5 * cell.floor
     };
@@ -150,7 +151,7 @@ fn warning_if_too_fast(plan: &StorePlan, results: &Results) -> &'static str {
     }
 }
 
-/// How long transactions took, where each was timed. `what_ran` is the header of [`Row::scheme`].
+/// Returns a table of the transactions' times, if they were timed. `what_ran` is the header of [`Row::scheme`].
 pub fn latencies(rows: &[Row], what_ran: &str) -> Option<String> {
     let header = [
         "workload",

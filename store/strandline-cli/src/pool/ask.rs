@@ -1,4 +1,4 @@
-//! Commands that work on a database which a program has open, if that program answers requests; and on one that nobody writes to.
+//! Commands that work on a database that a program has open, if the program answers requests, and on one that no program has open.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -95,17 +95,17 @@ pub(super) struct Checkpoint {
     path: PathBuf,
 }
 
-/// What JSON this argument is; text that is none stands for itself.
+/// Parses an argument as JSON. Text that is not JSON becomes a string.
 fn key(argument: &str) -> Value {
     serde_json::from_str(argument).unwrap_or_else(|_| argument.into())
 }
 
-/// Whether a program has the pool open.
+/// Returns whether the failure is that a program has the pool open.
 pub(super) fn is_locked(failure: &Failure) -> bool {
     matches!(failure, Failure::Library(Error::Locked { .. }))
 }
 
-/// Asks the program that has the pool at `path` open. `unanswered` is the failure where none answers.
+/// Sends a request to the program that has the pool at `path` open. `unanswered` is the failure to return if no program answers.
 pub(super) fn ask_program(
     path: &Path,
     request: &Request,
@@ -130,7 +130,7 @@ pub(super) fn ask_program(
     }
 }
 
-/// The failure that this would be if the pool were not open, as far as its exit code tells.
+/// Returns the failure for an error that the program has answered with. Its exit code is the one for a pool that is not open, if that can be told.
 fn refused(error: &io::Error) -> Failure {
     let refusal = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>());
     match refusal.and_then(|refusal| refusal.kind.as_deref()) {
@@ -140,14 +140,14 @@ fn refused(error: &io::Error) -> Failure {
     }
 }
 
-/// `locked`, and why the program that has the pool open does not help.
+/// Returns `locked` with the reason why the program that has the pool open does not help.
 pub(super) fn unanswered(locked: &Failure) -> Failure {
     Failure::Other(format!(
         "{locked}; and that program does not answer requests (it would have to call `Database::serve_control`)"
     ))
 }
 
-/// Answers `request` about the database at `path`, which is read where no program writes to it, and by the program that does otherwise.
+/// Answers `request` about the database at `path`: reads it if no program has it open for writing, and otherwise asks that program.
 fn answer(
     path: &Path,
     (opening, schemes): (Opening, Schemes),
@@ -177,7 +177,7 @@ fn answer(
     }
 }
 
-/// Prints the lines of an answer, and returns how many there were.
+/// Prints the lines of an answer. Returns their number.
 fn print(path: &Path, how: (Opening, Schemes), request: &Request) -> Result<u64, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let mut lines = 0;
@@ -264,7 +264,7 @@ impl Checkpoint {
     }
 }
 
-/// The failure where no program has the pool open, or none that answers.
+/// Returns the failure for a pool that no program has open, or none that answers.
 fn not_open(path: &Path) -> Failure {
     if path.exists() {
         Failure::Other(format!("no program answers requests to {}", path.display()))
@@ -273,7 +273,7 @@ fn not_open(path: &Path) -> Failure {
     }
 }
 
-/// The one object that the program which has the pool open answers with.
+/// Returns the one object with which the program that has the pool open answers.
 fn one(path: &Path, request: &Request) -> Result<Value, Failure> {
     let mut answer = Value::Null;
     ask_program(path, request, not_open(path), |object| {
@@ -283,7 +283,7 @@ fn one(path: &Path, request: &Request) -> Result<Value, Failure> {
     Ok(answer)
 }
 
-/// Adds how full the heap is, where the program that has the pool open says so.
+/// Adds how full the heap is, if the program that has the pool open tells it.
 pub(super) fn add_usage(path: &Path, info: &mut PoolInfo) {
     if !info.open || info.usage.is_some() {
         return;
@@ -299,7 +299,7 @@ pub(super) fn add_usage(path: &Path, info: &mut PoolInfo) {
     usage.objects = of_heap("objects");
 }
 
-/// Prints the tables with their rows, as the program that has the database open answers.
+/// Prints the tables with their rows, which the program that has the database open sends.
 pub(super) fn dump(path: &Path, table: Option<&String>, locked: Failure) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let request = Request::Dump { table: table.cloned() };
@@ -309,14 +309,14 @@ pub(super) fn dump(path: &Path, table: Option<&String>, locked: Failure) -> Resu
     out.flush().map_err(Failure::output)
 }
 
-/// Copies a pool: its files, or by the program that has it open. Returns what was copied, as JSON.
+/// Copies a pool's files, or has the program that has it open copy them. Returns as JSON what was copied.
 pub(super) fn backup(path: &Path, to: &Path, schemes: Schemes) -> Result<Value, Failure> {
     match backup_files(path, to, schemes).map_err(Failure::from) {
         Ok(report) => Ok(json!({
             "heap_bytes": report.heap_bytes, "log_blocks": report.log_blocks, "replayed": report.replayed,
         })),
         Err(locked) if is_locked(&locked) => {
-            // The program may run elsewhere.
+            // The program may have another working directory.
             let to = std::path::absolute(to).map_err(Failure::io("find the working directory"))?;
             let mut report = Value::Null;
             ask_program(path, &Request::Backup { to }, unanswered(&locked), |answer| {

@@ -1,4 +1,4 @@
-//! Pools that say of which types they are: opened, and checked by that.
+//! Opens and checks pools that describe their own types.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use strandline_core::scheme::Schemes;
 
 use super::{Check, options_of};
 
-/// What a pool without a root that describes itself is opened with: one of a scheme of the laboratory, or with words for roots.
+/// Turns the error that a pool does not describe itself into `None`: a pool of a laboratory's scheme, or one with words as roots.
 pub(super) fn if_described<T>(opened: Result<T, Error>) -> Result<Option<T>, Failure> {
     match opened {
         Ok(opened) => Ok(Some(opened)),
@@ -26,12 +26,12 @@ pub(super) fn if_described<T>(opened: Result<T, Error>) -> Result<Option<T>, Fai
     }
 }
 
-/// The pool at `path`, to be read by what it says of its types, if its root is one of the library's.
+/// Opens the pool at `path` for reading by its own description, or returns `None` if its root is not one of the library's.
 pub(super) fn read_described(path: &Path, options: &Options) -> Result<Option<DynamicStore>, Failure> {
     if_described(DynamicStore::open_read_only(path, options))
 }
 
-/// The same; a pool of another kind is none.
+/// Like [`read_described`], but returns a failure for a pool of another kind.
 pub(super) fn described(path: &Path, options: &Options) -> Result<DynamicStore, Failure> {
     read_described(path, options)?.ok_or_else(|| {
         Failure::Usage(format!(
@@ -41,7 +41,7 @@ pub(super) fn described(path: &Path, options: &Options) -> Result<DynamicStore, 
     })
 }
 
-/// The database at `path`, to be read; a pool of another kind is none.
+/// Opens the database at `path` for reading. Returns a failure for a pool of another kind.
 pub(super) fn database(path: &Path, options: &Options) -> Result<Database<SingleWriter>, Failure> {
     if_described(Store::open_read_only(path, options).map(Database::from))?.ok_or_else(|| {
         Failure::Usage(format!(
@@ -51,15 +51,15 @@ pub(super) fn database(path: &Path, options: &Options) -> Result<Database<Single
     })
 }
 
-/// What hangs from the root of a pool, beyond damage.
+/// What the root of a pool refers to, apart from damage.
 #[derive(Default)]
 pub(super) struct Hanging {
     pub lost: Option<LostMemory>,
-    /// Why it was not looked at, if it was not.
+    /// The reason, if it was not checked.
     pub unchecked: Option<String>,
 }
 
-/// Looks over what hangs from the root, by what the pool says of its types, and adds what is damaged to `report`.
+/// Checks all that the root refers to, using the pool's description of its types, and adds damage to `report`.
 pub(super) fn check_described(
     arguments: &Check,
     report: &mut CheckReport,

@@ -1,4 +1,4 @@
-//! How far work on a pool's files is: the bytes that this process has read, as the system counts them, of those that it has to read.
+//! Progress of work on a pool's files: the bytes that this process has read, as the system counts them, out of those that it has to read.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use strandline_command::progress::{bar_of_bytes, spinner};
 
-/// A bar for work that reads `total` bytes.
+/// A progress bar for work that reads `total` bytes.
 pub(super) struct Reads {
     total: u64,
     bar: ProgressBar,
-    /// Bytes that the process had read before; `None`: the system does not count them.
+    /// Bytes that the process had read before; `None` if the system does not count them.
     before: Option<u64>,
 }
 
-/// Shows progress of work that reads so many bytes. With 0, or where the system counts no reads, it shows for how long the work runs.
+/// Shows the progress of work that reads `total` bytes. If `total` is 0 or the system counts no reads, shows the elapsed time.
 pub(super) fn of_reads(total: u64) -> Reads {
     let before = bytes_read().filter(|_| total > 0);
     let bar = if before.is_some() { bar_of_bytes(total) } else { spinner() };
@@ -22,7 +22,7 @@ pub(super) fn of_reads(total: u64) -> Reads {
 }
 
 impl Reads {
-    /// Does the work, and shows how far it is.
+    /// Does the work and shows its progress.
     pub(super) fn during<T>(self, work: impl FnOnce() -> T) -> T {
         let Self { total, bar, before } = self;
         let Some(before) = before.filter(|_| !bar.is_hidden()) else {
@@ -48,7 +48,7 @@ impl Reads {
     }
 }
 
-/// The bytes that this process has read from files so far.
+/// Returns the bytes that this process has read from files so far.
 fn bytes_read() -> Option<u64> {
     let counters = std::fs::read_to_string("/proc/self/io").ok()?;
     counters.lines().find_map(|line| line.strip_prefix("rchar: "))?.trim().parse().ok()

@@ -1,4 +1,4 @@
-//! What `strandline pool` prints of a pool.
+//! Prints pools for `strandline pool`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The child: runs operations until it is killed.
+//! The child process: runs operations until it is killed.
 
 use strandline::{Control, Error, Session, SingleWriter, Stm, Store};
 use strandline_command::arguments::ControlName;
@@ -9,7 +9,7 @@ use strandline_core::memory::Native;
 use super::data::Data;
 use super::operation::Operation;
 
-/// What the parent tells its child.
+/// The flags that the parent passes to its child.
 #[derive(clap::Args)]
 pub struct ChildArguments {
     #[command(flatten)]
@@ -19,10 +19,10 @@ pub struct ChildArguments {
     control: ControlName,
 }
 
-/// Runs until killed, or until the parent is gone.
+/// Runs operations until the child is killed or the parent is gone.
 ///
 /// # Errors
-/// The pool cannot be opened; a transaction failed.
+/// Returns an error if the pool cannot be opened or if a transaction failed.
 pub fn run_child(ChildArguments { child, control }: &ChildArguments) -> Result<Outcome, Failure> {
     match control {
         ControlName::Stm => run_under::<Stm>(child),
@@ -58,7 +58,7 @@ impl<C: Control<Memory = Native>> torture::Worker for Worker<C> {
         let Self { session, threads, thread, seed } = self;
         let operation = Operation::new(*seed, *threads, *thread, number);
         if operation.abort_first {
-            // Another operation of the same thread, which must leave nothing behind.
+            // The aborted operation is another one of the same thread. It must leave no trace.
             let other = Operation::new(!*seed, *threads, *thread, number);
             let given_up = session.write(|tx, root| -> Result<(), Error> {
                 root.get(tx)?.apply(tx, &other, *thread, u64::MAX)?;

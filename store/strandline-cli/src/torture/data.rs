@@ -1,4 +1,4 @@
-//! What torture keeps in its pool, and the same in standard collections.
+//! The content of torture's pool, and the parent's model of it in standard collections.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,26 +6,26 @@ use strandline::{Control, HashMap, OrderedMap, Persist, Queue, Result, Tx, Vecto
 
 use super::operation::{ACCOUNTS, FIRST_BALANCE, Operation, Step};
 
-/// Items between two threads' counters: they share no cache line.
+/// Distance of two threads' counters in the vector, so that they share no cache line.
 const COUNTER_STRIDE: u64 = 8;
 
-/// The root.
+/// The root of the pool.
 #[derive(Persist)]
 pub struct Data<'p> {
     numbers: HashMap<'p, u64, u64>,
     texts: OrderedMap<'p, u64, String>,
-    /// One for each thread.
+    /// One queue for each thread.
     queues: Vector<'p, Queue<'p, u64>>,
     accounts: Vector<'p, u64>,
-    /// The last operation of each thread.
+    /// The number of each thread's last operation.
     counters: Vector<'p, u64>,
 }
 
 impl<'p> Data<'p> {
-    /// Creates everything, empty.
+    /// Creates the collections.
     ///
     /// # Errors
-    /// The pool is full.
+    /// Returns an error if the pool is full.
     pub fn new(tx: &Tx<'p, impl Control>, threads: u64) -> Result<Self> {
         let data = Self {
             numbers: HashMap::new(tx)?,
@@ -40,18 +40,18 @@ impl<'p> Data<'p> {
         Ok(data)
     }
 
-    /// The last operation of `thread`.
+    /// Returns the number of the last operation of `thread`.
     ///
     /// # Errors
-    /// The pool is damaged.
+    /// Returns an error if the pool is damaged.
     pub fn counter(&self, tx: &View<'p, impl Control>, thread: u64) -> Result<u64> {
         Ok(self.counters.get(tx, thread * COUNTER_STRIDE)?.unwrap_or(0))
     }
 
-    /// Does operation `number` of `thread`.
+    /// Performs operation `number` of `thread`.
     ///
     /// # Errors
-    /// The pool is full or damaged.
+    /// Returns an error if the pool is full or damaged.
     pub fn apply(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -78,10 +78,10 @@ impl<'p> Data<'p> {
         self.counters.set(tx, thread * COUNTER_STRIDE, &number).map(drop)
     }
 
-    /// Reads everything.
+    /// Reads all collections and the counters.
     ///
     /// # Errors
-    /// The pool is damaged.
+    /// Returns an error if the pool is damaged.
     pub fn read_all(&self, tx: &View<'p, impl Control>, threads: u64) -> Result<(Contents, Vec<u64>)> {
         let queues = self.queues.iter(tx)?;
         let contents = Contents {
@@ -95,7 +95,7 @@ impl<'p> Data<'p> {
     }
 }
 
-/// What [`Data`] holds, beside the counters.
+/// The content of [`Data`] without the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     pub numbers: BTreeMap<u64, u64>,
@@ -105,7 +105,7 @@ pub struct Contents {
 }
 
 impl Contents {
-    /// What a new pool holds.
+    /// Returns the content of a new pool.
     pub fn new(threads: u64) -> Self {
         Self {
             numbers: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl Contents {
         }
     }
 
-    /// Does an operation of `thread`.
+    /// Performs an operation of `thread`.
     pub fn apply(&mut self, operation: &Operation, thread: u64) {
         let queue = &mut self.queues[thread as usize];
         for step in &operation.steps {
@@ -135,7 +135,7 @@ impl Contents {
         }
     }
 
-    /// Where `found` differs, a line each.
+    /// Returns a line for each difference in `found`.
     pub fn differences(&self, found: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         maps("numbers", &self.numbers, &found.numbers, &mut lines);
@@ -148,7 +148,7 @@ impl Contents {
     }
 }
 
-/// Where two maps differ.
+/// Returns the differences between two maps.
 fn maps<V: PartialEq + std::fmt::Debug>(
     name: &str,
     expected: &BTreeMap<u64, V>,

@@ -1,4 +1,4 @@
-//! `strandline torture`: [`strandline_command::torture`] of a store, on typed collections, as an application uses it.
+//! `strandline torture`: [`strandline_command::torture`] of a store with typed collections, used as in an application.
 
 mod child;
 mod data;
@@ -24,10 +24,10 @@ pub struct Arguments {
     control: Vec<ControlName>,
 }
 
-/// Runs it.
+/// Runs the torture.
 ///
 /// # Errors
-/// The pool cannot be created, or a child failed by itself.
+/// Returns an error if the pool cannot be created, or a child failed by itself.
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     torture::run::<Collections>(&arguments.torture, &arguments.control)
 }

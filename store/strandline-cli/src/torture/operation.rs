@@ -1,5 +1,4 @@
-//! Operation n of thread t: a pure function of (seed, t, n), so that the parent knows what a killed child
-//! had done from its counter alone.
+//! Operation n of thread t is a pure function of (seed, t, n). From its counter alone, the parent thus knows what a killed child had done.
 
 use fastrand::Rng;
 
@@ -7,10 +6,10 @@ use fastrand::Rng;
 const KEYS: u64 = 64;
 /// The accounts that all threads use.
 pub const ACCOUNTS: u64 = 16;
-/// What is in each account at first.
+/// The initial balance of each account.
 pub const FIRST_BALANCE: u64 = 1_000_000;
 
-/// What is done to one collection. Key k of the maps belongs to thread k mod `threads`.
+/// A change to one collection. Key k of the maps belongs to thread k mod `threads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Stores a number in the hash map.
@@ -30,16 +29,16 @@ pub enum Step {
     Transfer { from: u64, to: u64, amount: u64 },
 }
 
-/// What one transaction does, besides storing its number in its thread's counter.
+/// The changes of one transaction, which also stores the operation's number in its thread's counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     pub steps: Vec<Step>,
-    /// Whether a transaction that gives up comes first.
+    /// Whether a transaction that aborts precedes it.
     pub abort_first: bool,
 }
 
 impl Operation {
-    /// Operation `number` of thread `thread` of `threads`.
+    /// Returns operation `number` of thread `thread` of `threads`.
     pub fn new(seed: u64, threads: u64, thread: u64, number: u64) -> Self {
         let mut random = Rng::with_seed(mix(mix(seed ^ mix(thread)) ^ number));
         let mut steps: Vec<_> = (0..random.u64(1..=3))
@@ -64,12 +63,12 @@ impl Operation {
     }
 }
 
-/// A text of up to 200 bytes, so that blocks of several sizes come and go.
+/// Returns a text of up to 200 bytes, so that blocks of several sizes are allocated and freed.
 fn text(random: &mut Rng) -> String {
     (0..random.usize(..200)).map(|_| random.alphanumeric()).collect()
 }
 
-/// The finaliser of SplitMix64: nearby numbers give unrelated ones.
+/// The finalizer of SplitMix64: it maps nearby numbers to unrelated ones.
 fn mix(mut word: u64) -> u64 {
     word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! What the parent knows of the pool, and how it judges it.
+//! The parent's model of the pool, and how the parent judges the pool by it.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use strandline_core::memory::Native;
 use super::data::{Contents, Data};
 use super::operation::{ACCOUNTS, FIRST_BALANCE, Operation};
 
-/// Violations shown of one verification; the first few tell the story.
+/// The most violations shown for one verification; the first few suffice to find the cause.
 const SHOWN: usize = 20;
 
 /// The collections of [`Data`].
@@ -80,7 +80,7 @@ impl Collections {
         let (found, counters) = store.read(|tx, root| root.get(tx)?.read_all(tx, threads))?;
         wrong.extend(self.follow(acknowledged, &found, &counters));
         wrong.extend(store.check()?.into_iter().map(|damage| format!("DAMAGED: {damage}")));
-        // What leaks adds up from kill to kill.
+        // A leak grows from kill to kill, so any lost memory is reported.
         let lost = store.lost_memory()?;
         if lost.blocks > 0 {
             wrong.push(format!(
@@ -91,7 +91,7 @@ impl Collections {
         Ok(())
     }
 
-    /// Goes on to what the pool's counters say was done, and compares. Returns what is wrong.
+    /// Advances the model by the operations that the pool's counters show, and compares it with `found`. Returns what is wrong.
     fn follow(&mut self, acknowledged: &[u64], found: &Contents, counters: &[u64]) -> Vec<String> {
         let Self { setting, contents, counters: known } = self;
         let mut wrong = torture::follow(known, acknowledged, counters, |thread, number| {

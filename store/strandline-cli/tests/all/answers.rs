@@ -1,4 +1,4 @@
-//! `strandline pool … --json`: one object each, and which commands create a pool.
+//! `strandline pool … --json` prints one object for each command. Only some commands create a pool.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn ends(arguments: &[&str], code: i32) -> (String, String) {
     (out, err)
 }
 
-/// The object that a run prints: nothing else is on standard output, and nothing on standard error.
+/// Returns the object that a run prints. Asserts that it prints nothing else to standard output, and nothing to standard error.
 #[track_caller]
 fn object(arguments: &[&str]) -> Value {
     let (out, err) = ends(&[arguments, &["--json"]].concat(), 0);
@@ -64,7 +64,7 @@ fn every_subcommand_answers_with_an_object() {
     assert_eq!(object(&["recover", &db])["replayed"], 0);
 }
 
-/// Every subcommand but `create`, `load` and `restore`, and the new files of `copy` and `backup`.
+/// Tries each subcommand but `create`, `load` and `restore`, and with the new files of `copy` and `backup`.
 #[test]
 fn only_those_that_say_so_create_a_pool() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +91,7 @@ fn only_those_that_say_so_create_a_pool() {
         assert!(err.contains(&none), "{arguments:?}: {err}");
         assert!(is_empty(folder.path()), "{arguments:?}");
     }
-    // Rows that cannot be loaded make no database either.
+    // Rows that cannot be loaded create no database either.
     std::fs::write(path("rows"), "no row\n").unwrap();
     ends(&["load", &to, &path("rows")], 2);
     let left: Vec<_> =

@@ -1,4 +1,4 @@
-//! `strandline bench`: what it measures, usage, and that it leaves nothing.
+//! `strandline bench`: its measurements, its usage errors, and that it leaves no files.
 
 use std::process::Command;
 

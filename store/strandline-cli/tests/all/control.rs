@@ -1,4 +1,4 @@
-//! `strandline pool` on a database that a program, this test, has open.
+//! `strandline pool` on a database that a program has open, which is this test.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -50,7 +50,7 @@ fn a_pool_in_use_is_looked_into() -> strandline::Result<()> {
         assert!(String::from_utf8_lossy(&wrong.stderr).contains("u64"), "{wrong:?}");
         let no_table = pool(&["range", "peolpe"], &path);
         assert!(String::from_utf8_lossy(&no_table.stderr).contains("peolpe"), "{no_table:?}");
-        // The same exit codes whether it is open or not.
+        // The exit codes are the same whether the database is open or not.
         assert_eq!((wrong.status.code(), no_table.status.code()), (Some(2), Some(2)), "open: {is_open}");
         let dumped = printed(&["dump", "--json"], &path);
         let rows: Vec<Value> = dumped.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

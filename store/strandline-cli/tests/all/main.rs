@@ -1,4 +1,4 @@
-//! The command as a user runs it: one program, which starts it.
+//! Tests that run the command as a user does. They form one program.
 
 mod answers;
 mod bench;

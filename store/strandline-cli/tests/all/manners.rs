@@ -1,4 +1,4 @@
-//! What the command owes its user: exit codes, what becomes of its output, and that Ctrl-C leaves nothing behind.
+//! What users expect of each command: exit codes, an error if output cannot be written, and no files left behind after Ctrl-C.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn strandline(arguments: &[&str]) -> Command {
     command
 }
 
-/// A run that prints something and ends.
+/// Arguments of a run that prints something and ends.
 const PRINTS: [&str; 2] = ["completions", "bash"];
 
 #[test]
@@ -26,7 +26,7 @@ fn a_reader_that_has_gone_away_is_no_failure() {
     check_closed_pipe(strandline(&PRINTS));
 }
 
-/// Pools in memory are removed.
+/// Checks that an interrupted benchmark removes its pools in memory.
 #[test]
 fn an_interrupted_benchmark_leaves_no_pool() {
     check_interrupted_benchmark(strandline(&["bench", "--domain", "emulated"]));

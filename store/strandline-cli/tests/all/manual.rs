@@ -1,4 +1,4 @@
-//! Help, manual pages and completions, as a terminal, `man` and a shell take them.
+//! Help for a terminal, manual pages for `man`, and completions for shells.
 
 use std::path::Path;
 use std::process::Command;
@@ -61,7 +61,7 @@ fn other_shells_are_known_and_unknown_ones_are_told() {
     let output = Command::new(PROGRAM).args(["completions", "csh"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("possible values: bash"));
-    // What is not a shell.
+    // `csh` is a shell that the command does not support.
     let output = Command::new(PROGRAM).env("STRANDLINE_COMPLETE", "csh").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("unknown shell `csh`"));

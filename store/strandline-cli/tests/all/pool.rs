@@ -6,7 +6,7 @@ use std::process::Command;
 
 use strandline_core::{Domain, Options, Pool, Read, Runner, Transaction};
 
-/// The output of a run that ends with this exit code.
+/// Asserts that a run ends with this exit code, and returns its output.
 #[track_caller]
 fn ends(arguments: &[&str], code: i32) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_strandline")).arg("pool").args(arguments).output().unwrap();
@@ -33,7 +33,7 @@ fn what_loses_nothing_is_repaired() {
     let path = create(folder.path(), "process");
     assert!(ends(&["check", &path], 0).contains("no damage found"));
     let whole = std::fs::read(&path).unwrap();
-    // The magic.
+    // Damages the magic number.
     damage(&path, 0, &[0; 8]);
     let damaged = std::fs::read(&path).unwrap();
     assert!(ends(&["info", &path], 1).contains("not a Strandline pool"));
@@ -57,7 +57,7 @@ fn what_loses_nothing_is_repaired() {
 fn what_would_lose_something_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = create(folder.path(), "process");
-    // An impossible state: nobody knows who had the pool in use.
+    // Writes an impossible state, from which nobody can tell who had the pool in use.
     damage(&path, 3 * 4096, &[0xff; 8]);
     let damaged = std::fs::read(&path).unwrap();
     let told = ends(&["check", &path, "--repair"], 1);
@@ -133,7 +133,7 @@ fn a_pool_needs_no_size_and_its_log_gets_another() {
         assert!(ends(&["info", &path], 0).contains(&format!("{bytes} bytes")));
         assert!(ends(&["check", &path], 0).contains("no damage found"));
     }
-    // One that was not closed needs its log.
+    // A pool that was not closed needs its log.
     let options = Options { domain: Domain::Sync, ..Options::default() };
     let pool = Pool::open(&path, &options).unwrap();
     assert!(ends(&["resize-log", &path, "1M"], 3).contains("in use"));
@@ -245,7 +245,7 @@ fn a_database_goes_out_as_json_and_in_again() {
     assert_eq!(ends(&["dump", &packed, "--json"], 0), all);
     assert!(ends(&["copy", &path, &packed], 2).contains("there is something"));
 
-    // What is no row, no description, no JSON.
+    // Lines that are no rows, no descriptions or no JSON.
     for (wrong, said) in [
         (all.replace("[\"Nothing\"", "[\"Other\""), "no value of the table `people`"),
         (all.replace("1970", "70000"), "no value of the table `people`"),
@@ -265,7 +265,7 @@ fn a_database_goes_out_as_json_and_in_again() {
     assert!(refused.contains("is no database with tables"), "{refused}");
 }
 
-/// Rows of 0 bytes to 4 MB, of which some fill a batch of an iteration alone.
+/// Creates rows of 0 bytes to 4 MB. Some of them fill a batch of an iteration alone.
 fn large_rows(path: &str) -> std::collections::BTreeMap<u64, Vec<u8>> {
     let near = [-40, -8, -1, 0, 1, 8].map(|off| ((1i64 << 19) + off) as usize);
     let sizes: Vec<usize> = [0, 1, 7, 8, 9, 64, 600].into_iter().chain(near).chain([30, 4 << 20]).collect();
@@ -277,7 +277,7 @@ fn large_rows(path: &str) -> std::collections::BTreeMap<u64, Vec<u8>> {
     let jobs = db.queue::<Vec<u8>>("jobs").unwrap();
     db.write(|tx| {
         model.iter().try_for_each(|(key, value)| {
-            // In another order.
+            // Inserts the keys in another order.
             let other = key * 77 % 200;
             rows.insert(tx, &other, &model[&other])?;
             let text = "x".repeat(value.len().min(1 << 19));
@@ -324,7 +324,7 @@ fn rows_of_any_size_are_dumped_loaded_and_copied() {
     };
     assert!(!names(folder.path()));
 
-    // A file that ends too early, behind a whole line.
+    // Loads a file that ends too early, after a whole line.
     let cut: Vec<_> = all.lines().collect();
     std::fs::write(&lines, cut[..cut.len() - 1].join("\n")).unwrap();
     let half = in_folder("half.db");
@@ -333,7 +333,7 @@ fn rows_of_any_size_are_dumped_loaded_and_copied() {
     assert!(!Path::new(&half).exists() && !names(folder.path()), "nothing is left of it");
 }
 
-/// A leaf that has lost slots: iteration does not see their rows, and finds nothing wrong. So it is with an item of a queue.
+/// Damages a leaf so that it loses slots: iteration does not see their rows, but reports no error. Does the same with an item of a queue.
 #[test]
 fn what_a_walk_misses_is_missed_by_no_copy() {
     use strandline::Database;
@@ -351,7 +351,8 @@ fn what_a_walk_misses_is_missed_by_no_copy() {
     })
     .unwrap();
     db.close().unwrap();
-    // The first word of a leaf of 512 words, then its counts, the number of rows in the highest bits, then slots, four in a word at most.
+    // A leaf of 512 words has its kind in the first word; then its counts, with the number of rows in the highest bits; then its slots, at most four
+    // in a word.
     let leaf = 0x5b_1e_9a_6e_u64 << 24 | 512 << 8;
     let bytes = std::fs::read(&path).unwrap();
     let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -359,7 +360,7 @@ fn what_a_walk_misses_is_missed_by_no_copy() {
         (0..words.len()).filter(|&at| words[at] == leaf && words[at + 1] >> 48 > 50).collect();
     let slots = leaves[leaves.len() / 2] + 2;
     damage(&path, 8 * slots as u64, &(words[slots] & 0xffff).to_le_bytes());
-    // An item is behind its tag, the address of the next one, and its length.
+    // An item of a queue follows its tag, the address of the next item, and its length.
     let item = words.iter().position(|&word| word == job(4)).unwrap();
     damage(&path, 8 * (item as u64 - 2), &[0; 8]);
 
@@ -401,7 +402,7 @@ struct Route<'p> {
     tables: strandline::Tables<'p>,
 }
 
-/// A root of one's own is looked over and shown without the program that knows its types.
+/// A pool with a user's own root type is checked and shown without the program that defines the type.
 #[test]
 fn a_root_of_ones_own_needs_no_program() {
     use strandline::{OrderedMap, Ptr, Store, Tables, Text};
@@ -415,7 +416,7 @@ fn a_root_of_ones_own_needs_no_program() {
         let tables = Tables::new(tx)?;
         tables.queue::<u64>(tx, "jobs")?.push(tx, &5)?;
         let first = Ptr::new(tx, &Step { name: Text::new(tx, "north")?, next: None })?;
-        // A way that leads back.
+        // Makes the pointers a cycle.
         first.update(tx, |step| step.next = Some(first))?;
         Ok(Route { length: 7, first: Some(first), towns, tables })
     })
@@ -447,7 +448,7 @@ fn a_root_of_ones_own_needs_no_program() {
     assert_eq!(lines[jobs + 1], serde_json::json!({"value": 5}));
     assert_eq!(lines.len(), 10, "{told}");
 
-    // What nothing leads to any more is lost, and no damage.
+    // Memory that no pointer refers to any more is lost, but is not damage.
     let store = Store::<Route>::open_existing(&path, &options).unwrap();
     store.write(|tx, root| root.update(tx, |route| route.first = None)).unwrap();
     store.close().unwrap();
@@ -455,7 +456,7 @@ fn a_root_of_ones_own_needs_no_program() {
     let told: serde_json::Value = serde_json::from_str(&ends(&["check", &path, "--json"], 0)).unwrap();
     assert_eq!((&told["lost_blocks"], &told["unchecked"]), (&3.into(), &serde_json::Value::Null));
 
-    // A freed map that is still in its place.
+    // Frees a map that a pointer still refers to.
     let store = Store::<Route>::open_existing(&path, &options).unwrap();
     store.write(|tx, root| root.get(tx)?.towns.destroy(tx)).unwrap();
     store.close().unwrap();
@@ -465,7 +466,7 @@ fn a_root_of_ones_own_needs_no_program() {
     assert!(ends(&["dump", &path, "--json", "--table", "jobs"], 2).contains("is no database"));
 }
 
-/// What hangs from the rows of a database is shown behind them.
+/// Checks that values to which the rows of a database point are shown after the rows.
 #[test]
 fn pointers_in_rows_are_followed() {
     use strandline::{Database, Ptr, Text};
@@ -491,7 +492,7 @@ fn pointers_in_rows_are_followed() {
     assert!(ends(&["copy", &path, &copy], 2).contains("holds pointers"));
 }
 
-/// Every command that opens a pool with options takes them, and refuses what the pool cannot have.
+/// Checks that each command that opens a pool accepts these options, and refuses values that the pool cannot have.
 #[test]
 fn memory_and_address_space_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
@@ -538,7 +539,7 @@ fn a_backup_is_restored() {
         assert!(ends(&["restore", &copy, &path], 2).contains("earlier restore"));
         ends(&["restore", &copy, &path, "--replace"], 0);
         ends(&["restore", &folder.path().join("nothing").display().to_string(), &path], 2);
-        // A word of the chunk table.
+        // Damages a word of the chunk table.
         let at = std::fs::metadata(&copy).unwrap().len();
         std::fs::File::options().write(true).open(&copy).unwrap().set_len(at / 2).unwrap();
         ends(&["restore", &copy, &path, "--replace"], 1);
@@ -552,7 +553,7 @@ fn a_backup_is_restored() {
     }
 }
 
-/// Runs the command as a user who may read the files and change nothing, on a mount for reading only if one can be made; else without.
+/// Runs the command as a user who may read the files but not change anything: on a read-only mount if one can be made, otherwise without one.
 struct ReadOnly {
     folder: tempfile::TempDir,
     mounted: Option<std::path::PathBuf>,
@@ -560,7 +561,7 @@ struct ReadOnly {
 }
 
 impl ReadOnly {
-    /// Of what is in `folder`; the command is copied to where each user finds it.
+    /// Prepares such runs for `folder`. Copies the command to a place where each user finds it.
     fn of(folder: &Path) -> Self {
         use std::os::unix::fs::PermissionsExt;
 
@@ -607,7 +608,7 @@ impl Drop for ReadOnly {
     }
 }
 
-/// Whatever only looks at a pool, or copies it, writes nothing: neither the files nor their folder need be writable.
+/// Commands that only inspect or copy a pool write nothing, so neither the files nor their folder need be writable.
 #[test]
 fn pools_where_nothing_can_be_written_are_read() {
     use std::os::unix::fs::PermissionsExt;
@@ -627,7 +628,7 @@ fn pools_where_nothing_can_be_written_are_read() {
         if closed {
             db.close().unwrap();
         } else {
-            // As a kill leaves them.
+            // A kill leaves the files like this.
             let log = folder.path().join(format!("{name}.log"));
             let killed = [&path, &log].map(|file| (file.clone(), std::fs::read(file).ok()));
             db.close().unwrap();
@@ -663,7 +664,7 @@ fn pools_where_nothing_can_be_written_are_read() {
             run(&["backup", &path, &copy]);
             run(&["check", &copy]);
             assert_eq!(run(&["dump", &copy, "--json"]), rows);
-            // It can be written by who made it.
+            // The copy belongs to the user who made it, who can write it.
             run(&["recover", &copy]);
             assert!(std::fs::read(folder.path().join(name)).unwrap() == *original, "{path}");
             let restored = format!("{copy}-restored");
@@ -675,7 +676,7 @@ fn pools_where_nothing_can_be_written_are_read() {
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Kills at random moments of creation leave nothing that stays.
+/// Kills the command at random moments while it creates a database, and checks that no files remain in the end.
 #[test]
 fn killed_creations_leave_nothing_for_good() {
     let folder = tempfile::tempdir().unwrap();
@@ -697,11 +698,11 @@ fn killed_creations_leave_nothing_for_good() {
         let _ = child.kill();
         child.wait().unwrap();
         if path.exists() {
-            // The kill may have come while the pool was open.
+            // If the kill came while the pool was open, only the domain that created it opens it.
             let used = [Domain::Sync, Domain::Process][round % 2];
             let options = Options { domain: used, ..Options::default() };
             Pool::open(&path, &options).unwrap().close().unwrap();
-            // A log may be there that an earlier creation left.
+            // An earlier creation may have left a log.
             assert!(
                 names().iter().all(|name| ["pool", "pool.log"].contains(&name.as_str())),
                 "{:?}",

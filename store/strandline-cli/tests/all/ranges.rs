@@ -1,8 +1,8 @@
-//! The ranges of numbers and sizes: the least and the most are taken, what is beside them is refused with the range.
+//! The ranges of numbers and sizes: their bounds are accepted, and numbers just outside are refused with the range.
 
 use std::process::{Command, Stdio};
 
-/// The exit code and the message of a run, which is ended if it starts to work.
+/// Returns the exit code and the message of a run. The run is ended if it starts to work.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_strandline")).args(arguments).stdin(Stdio::null()).output().unwrap();
@@ -39,7 +39,7 @@ fn what_is_outside_a_range_is_refused_with_the_range() {
     assert!(code == Some(2) && told.contains("from 12K to 1T, a multiple of 4K"), "{told}");
 }
 
-/// Where the ranges are kept, the run goes on: it ends because the folder does not exist, or another flag is wrong.
+/// Arguments within their range let the run go on. It ends because its folder does not exist or another flag is wrong.
 #[test]
 fn the_ends_of_a_range_are_taken() {
     for flags in [
@@ -83,7 +83,7 @@ fn sizes_that_do_not_go_together_are_refused_with_what_to_do() {
     }
 }
 
-/// The messages in `docs/commands.md` are those of the command.
+/// Checks that the messages in `docs/commands.md` are those of the command.
 #[test]
 fn the_page_shows_what_the_command_says() {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/commands.md");

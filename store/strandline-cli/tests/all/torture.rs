@@ -1,4 +1,4 @@
-//! `strandline torture`, briefly.
+//! `strandline torture`, in short runs.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ fn torture(domain: &str, more: &[&str]) {
     assert_eq!(summary["schema"], 1, "{out}");
     assert_eq!(summary["kills"], 20, "{out}");
     assert_eq!(summary["violations"], serde_json::json!([]), "{out}");
-    // A life whose opening is not cut short has one at least.
+    // At least one transaction runs in each life that is not killed while opening.
     assert!(summary["transactions"].as_u64() > Some(0), "{out}");
 }
 

@@ -1,5 +1,5 @@
-//! The floor: how often this disk makes 4 KB durable, by the fastest way there is, and how often n threads
-//! can share that. No durable transaction can be faster than what stands here.
+//! The floor on disk: how often per second this disk makes 4 KB durable in the fastest way, for one thread and for threads that share flushes. No
+//! durable transaction can be faster.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 
 const BLOCK: usize = 4096;
-/// Blocks of the file; appends begin anew when they have written all.
+/// Number of blocks in the file; after the last one, appends continue at the first.
 const BLOCKS: u64 = 4096;
-/// How long each way is tried.
+/// How long each method is tried.
 const TRIAL: Duration = Duration::from_millis(100);
-/// Bytes that each thread of the group makes durable: the log records of a small transaction.
+/// Bytes that each thread makes durable at a time: the log records of a small transaction.
 const PAYLOAD: usize = 128;
 
-/// A way to make an append durable.
+/// A method of making an append durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Direct,
@@ -45,7 +45,7 @@ mod system {
     }
 }
 
-/// Elsewhere a write and a flush is the only way.
+/// Other systems than Linux only have a write and a flush.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::fs::File;
@@ -61,21 +61,21 @@ mod system {
     }
 }
 
-/// The file that is appended to, and the fastest way.
+/// The file to which the blocks are appended, and the fastest method.
 pub struct Floor {
     direct: Option<File>,
     buffered: File,
     method: Method,
-    /// The next block.
+    /// The number of the next block.
     next: u64,
     buffer: Vec<u8>,
 }
 
 impl Floor {
-    /// Creates the file in `folder`, filled with zeros, and finds the fastest way.
+    /// Creates the file in `folder`, fills it with zeros, and finds the fastest method.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns the system's error.
     pub fn new(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join("floor");
         let create = || -> std::io::Result<File> {
@@ -86,13 +86,13 @@ impl Floor {
         };
         let buffered = create().map_err(Failure::io(format!("create {}", path.display())))?;
         let direct = system::open_direct(&path).ok();
-        // Twice the size, so that it holds an aligned block, as O_DIRECT wants.
+        // The buffer is two blocks long, so that it contains an aligned block, which O_DIRECT requires.
         let mut floor =
             Self { direct, buffered, method: Method::Flush, next: 0, buffer: vec![0x5a; 2 * BLOCK] };
         let mut best = (0.0, Method::Flush);
         for method in [Method::Direct, Method::WriteSynchronously, Method::Flush] {
             floor.method = method;
-            // A file system that does not know a way refuses it; flushing always works.
+            // A file system refuses a method that it does not support. All support `Flush`.
             if let Ok(rate) = floor.appends_per_second(TRIAL)
                 && rate > best.0
             {
@@ -103,7 +103,7 @@ impl Floor {
         Ok(floor)
     }
 
-    /// The way that was the fastest.
+    /// Returns the system's name for the fastest method.
     pub fn method(&self) -> &'static str {
         match self.method {
             Method::Direct => "O_DIRECT|O_DSYNC",
@@ -132,14 +132,14 @@ impl Floor {
         }
     }
 
-    /// Durable appends per second by one thread.
+    /// Measures the durable appends per second of one thread.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns the system's error.
     pub fn appends_per_second(&mut self, duration: Duration) -> std::io::Result<f64> {
         let since = Instant::now();
         let mut count = 0u64;
-        // At least one, however late the system lets it begin.
+        // Appends at least once, even if the system starts the thread late.
         loop {
             self.append()?;
             count += 1;
@@ -150,11 +150,11 @@ impl Floor {
         Ok(count as f64 / since.elapsed().as_secs_f64())
     }
 
-    /// Durable payloads per second by `threads` threads, of whom one at a time leads: it writes what all
-    /// have brought, with one flush.
+    /// Measures the durable payloads per second of `threads` threads. One thread at a time leads: it writes the payloads of all that wait, with one
+    /// flush.
     ///
     /// # Errors
-    /// The disk's.
+    /// Returns the system's error.
     pub fn group_per_second(&mut self, threads: u64, duration: Duration) -> std::io::Result<f64> {
         if threads == 1 {
             return self.appends_per_second(duration);
@@ -196,17 +196,17 @@ struct Group {
 
 #[derive(Default)]
 struct State {
-    /// The number of the batch that is being gathered.
+    /// The number of the batch that payloads currently join.
     gathering: u64,
     bytes: usize,
-    /// Batches below this are durable.
+    /// All batches below this number are durable.
     durable: u64,
     leading: bool,
     failed: bool,
 }
 
 impl Group {
-    /// Returns when the caller's payload is durable; may lead, and then calls `append` for each block.
+    /// Waits until the caller's payload is durable. If no thread leads, the caller leads, and calls `append` for each block of the batch.
     fn commit(&self, append: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
         let mut state = lock(&self.state);
         state.bytes += PAYLOAD;

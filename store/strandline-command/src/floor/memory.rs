@@ -1,5 +1,5 @@
-//! The floor on memory: what a transaction that swaps two words costs if nothing is done but what its durability needs. A line of
-//! log is stored, written back and fenced, and two words at random places are stored home.
+//! The floor on memory: the rate of swaps of two words that do only what durability requires. Each stores a line of log, writes it back and fences,
+//! and stores two words at random places.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,22 +11,22 @@ use strandline_core::memory::{
 };
 use strandline_core::{Error, Result};
 
-/// Words at home, as in the array of `sps`.
+/// Number of words that are swapped, as in the array of `sps`.
 const HOME_WORDS: u64 = 1_000_000;
-/// Swaps between two looks at whether the time is over.
+/// Swaps between two looks at the flag that stops them.
 const BETWEEN_LOOKS: u64 = 64;
 
-/// Memory for homes and logs, mapped.
+/// The memory for the words and the logs.
 pub struct MemoryFloor {
     memory: Native,
     log_bytes: u64,
 }
 
 impl MemoryFloor {
-    /// Takes memory for `threads` logs of `log_bytes` bytes.
+    /// Maps memory for the words and for `threads` logs of `log_bytes` bytes each.
     ///
     /// # Errors
-    /// As [`Mapping::anonymous`] and [`Native::new`].
+    /// Like [`Mapping::anonymous`] and [`Native::new`].
     pub fn new(
         domain: Domain,
         instruction: Option<WriteBackInstruction>,
@@ -42,13 +42,13 @@ impl MemoryFloor {
         Ok(Self { memory, log_bytes })
     }
 
-    /// Swaps per second of so many threads, each with a log of its own.
+    /// Measures the swaps per second of `threads` threads, each with its own log.
     pub fn per_second(&self, threads: u64, duration: Duration, seed: u64) -> f64 {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let running: Vec<_> = (0..threads)
                 .map(|index| {
-                    // A view belongs to one thread.
+                    // Each thread needs a view of its own.
                     let (memory, stop, bytes) = (self.memory.fork(), &stop, self.log_bytes);
                     scope.spawn(move || swap(&memory, (index, bytes), seed, stop))
                 })
@@ -61,7 +61,7 @@ impl MemoryFloor {
     }
 }
 
-/// Swaps until it is told to stop, with log `index` of logs of `log_bytes` bytes; how many in a second.
+/// Swaps until `stop` is set, with log number `index` of those of `log_bytes` bytes. Returns the swaps per second.
 fn swap(memory: &Native, (index, log_bytes): (u64, u64), seed: u64, stop: &AtomicBool) -> f64 {
     let mut random = fastrand::Rng::with_seed(seed.wrapping_add(index));
     let log = PersistentAddress::new(8 * HOME_WORDS).byte(index * log_bytes);

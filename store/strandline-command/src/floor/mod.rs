@@ -1,4 +1,4 @@
-//! Floors: how fast the machine makes data durable when nothing else is done. `bench` shows them beside transactions.
+//! Floors: how fast the machine makes data durable if it does nothing else. `bench` shows them beside its measurements.
 
 mod disk;
 mod memory;

@@ -1,34 +1,33 @@
-//! The file in which the child's threads say what was acknowledged: a word for each thread. It need only
-//! survive a kill, which what a process has written to a file does.
+//! The file of acknowledgements: one word per thread of the child. It only has to survive a kill, and data that a process has written to a file does.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// The file, open.
+/// The open file.
 pub struct Acknowledged(File);
 
 impl Acknowledged {
-    /// Opens it, and creates it if it does not exist.
+    /// Opens the file, or creates it if it does not exist.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn open(path: &Path) -> std::io::Result<Self> {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map(Self)
     }
 
-    /// Says that operation `number` of `thread` was acknowledged.
+    /// Notes that operation `number` of `thread` was acknowledged.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn store(&self, thread: u64, number: u64) -> std::io::Result<()> {
         self.0.write_all_at(&number.to_le_bytes(), 8 * thread)
     }
 
-    /// What each of `threads` threads has been told last.
+    /// Returns the last acknowledged operation of each of `threads` threads.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     pub fn load(&self, threads: u64) -> std::io::Result<Vec<u64>> {
         (0..threads)
             .map(|thread| {

@@ -1,4 +1,4 @@
-//! The child: runs operations until it is killed.
+//! The child process: runs operations until it is killed.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use super::acknowledged::Acknowledged;
 use super::setting::Setting;
 use crate::{Failure, Outcome};
 
-/// What the child says when it has opened the pool and, unless it does no more, a transaction is acknowledged: then a life has
-/// something to lose, however busy the machine is.
+/// The line that the child prints once it has opened the pool and, unless it only opens it, a transaction was acknowledged. From then on a kill can
+/// lose something, however busy the machine is.
 pub const RUNNING: &str = "running";
 
-/// What the parent tells its child, beside the way of its life.
+/// The flags that the parent passes to its child, beside the one for the way of its life.
 #[derive(clap::Args)]
 pub struct Child {
     /// What parent and child agree on.
@@ -29,22 +29,22 @@ pub struct Child {
     recover_only: bool,
 }
 
-/// One thread of a child.
+/// The operations of one thread of the child.
 pub trait Worker {
-    /// The thread's last operation in the pool.
+    /// Returns the number of the thread's last operation in the pool.
     ///
     /// # Errors
     /// Returns an error if the pool cannot be read.
     fn last(&mut self) -> Result<u64, Failure>;
 
-    /// Runs operation `number` of the thread, and stores the number in the same transaction.
+    /// Runs the thread's operation `number`, and stores the number in the same transaction.
     ///
     /// # Errors
     /// Returns an error if a transaction failed.
     fn run(&mut self, number: u64) -> Result<(), Failure>;
 }
 
-/// Runs until killed, or until the parent is gone. `open` opens the pool, `worker` makes the worker of a thread.
+/// Runs operations until the child is killed or the parent is gone. `open` opens the pool, and `worker` makes a thread's worker.
 ///
 /// # Errors
 /// Returns an error if the pool cannot be opened or a transaction failed.
@@ -54,7 +54,7 @@ pub fn run_child<P: Sync>(
     worker: impl for<'p> Fn(&'p P, u64) -> Result<Box<dyn Worker + 'p>, Failure> + Sync,
 ) -> Result<Outcome, Failure> {
     std::thread::spawn(|| {
-        // The parent never writes: the end of input is the end of the parent.
+        // The parent never writes to the pipe, so this read returns only when the parent has ended.
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);
     });
@@ -76,7 +76,7 @@ pub fn run_child<P: Sync>(
             })
             .collect();
         drop(say);
-        // Or all of them have failed, and say so below.
+        // This fails if no thread has sent: then all have failed, and their errors are returned below.
         if hear.recv().is_ok() {
             report_running()?;
         }
@@ -92,7 +92,7 @@ fn report_running() -> Result<(), Failure> {
     writeln!(out, "{RUNNING}").and_then(|()| out.flush()).map_err(Failure::io("tell the parent"))
 }
 
-/// One thread's operations, from where the pool says it was; after the first it says so.
+/// Runs one thread's operations, from the last that the pool holds. Sends to `say` after the first.
 fn operate(
     worker: &mut dyn Worker,
     acknowledged: &Acknowledged,
@@ -106,7 +106,7 @@ fn operate(
         worker.run(number)?;
         acknowledged.store(thread, number).map_err(Failure::io("note an acknowledgement"))?;
         if let Some(say) = say.take() {
-            // Nobody listens any more when another thread was first.
+            // Nobody receives this if another thread has already sent.
             let _ = say.send(());
         }
     }

@@ -1,4 +1,4 @@
-//! The lives of children: how they are started and killed.
+//! The lives of children: starts them and kills them.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::child::RUNNING;
 use super::setting::Setting;
 use crate::Failure;
 
-/// Longer than any opening takes: a child that says nothing by then hangs.
+/// Longer than any opening of a pool takes: a child that prints nothing until then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a child does.
+/// How a child lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
-    /// How it runs its transactions.
+    /// The name of the way in which it runs transactions.
     pub way: &'static str,
     /// Whether it only opens the pool.
     pub recover_only: bool,
@@ -31,17 +31,17 @@ pub struct Lives {
     pool: PathBuf,
     acknowledged: PathBuf,
     setting: Setting,
-    /// The flag of the way.
+    /// The flag that tells the child its way.
     flag: &'static str,
-    /// How long a child takes until it says that it runs.
+    /// How long a child recently took until it said that it runs.
     opening: Duration,
 }
 
 impl Lives {
-    /// Children of this program on `pool`.
+    /// Prepares children of this program that use `pool`.
     ///
     /// # Errors
-    /// The system does not tell where this program is.
+    /// Returns an error if the system does not tell the program's own path.
     pub fn new(
         setting: &Setting,
         pool: &Path,
@@ -74,10 +74,10 @@ impl Lives {
         command.spawn().map_err(Failure::io("start a child"))
     }
 
-    /// Starts a child and kills it `after` it says that it runs.
+    /// Starts a child, and kills it `after` it has said that it runs.
     ///
     /// # Errors
-    /// The child ended by itself, or hangs.
+    /// Returns an error if the child ended by itself, or hangs.
     pub fn kill_while_running(&mut self, life: Life, after: Duration) -> Result<(), Failure> {
         let mut child = self.spawn(life)?;
         let since = Instant::now();
@@ -90,10 +90,10 @@ impl Lives {
         spoke
     }
 
-    /// Starts a child and kills it at a moment when it is probably still opening the pool.
+    /// Starts a child, and kills it at a moment when it is probably still opening the pool.
     ///
     /// # Errors
-    /// The child ended by itself.
+    /// Returns an error if the child ended by itself.
     pub fn kill_while_opening(&mut self, life: Life, random: &mut Rng) -> Result<(), Failure> {
         let mut child = self.spawn(life)?;
         std::thread::sleep(self.opening.mul_f64(1.2 * random.f64()));
@@ -108,7 +108,7 @@ fn wait_for_word(child: &mut Child) -> Result<(), Failure> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let _ = BufReader::new(out).read_line(&mut line);
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if the wait has timed out.
         let _ = say.send(line);
     });
     match hear.recv_timeout(PATIENCE) {
@@ -124,7 +124,7 @@ fn wait_for_word(child: &mut Child) -> Result<(), Failure> {
 /// Kills the child (SIGKILL) and makes sure that it had not ended by itself.
 fn kill(child: &mut Child) -> Result<(), Failure> {
     let ended = child.try_wait().map_err(Failure::io("look after a child"))?;
-    // Killing one that has just ended is not an error to us.
+    // This fails if the child has just ended, which `wait` finds out.
     let _ = child.kill();
     child.wait().map_err(Failure::io("wait for a child"))?;
     match ended {

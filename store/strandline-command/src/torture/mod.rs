@@ -1,9 +1,8 @@
-//! Torture: kills a child that runs transactions, again and again, and verifies after each kill
-//! that nothing acknowledged is lost and nothing unacknowledged half there.
+//! Torture: kills a child that runs transactions, again and again, and verifies after each kill that no acknowledged transaction is lost and no other
+//! is half there.
 //!
-//! A killed process keeps its caches and the page cache, so this cannot see a missing write-back; it sees
-//! what recovery, locks, leases and logs do after a death at any instruction. What the pool holds, and how transactions are run, is a
-//! [`Subject`].
+//! A killed process keeps its caches and the page cache, so torture cannot find a missing write-back. It finds faults of recovery, locks, leases and
+//! logs after a death at any instruction. A [`Subject`] defines what the pool holds and how transactions run.
 
 mod acknowledged;
 mod child;
@@ -27,32 +26,32 @@ use crate::arguments::number;
 use crate::output::SCHEMA;
 use crate::{Failure, Outcome, Place, interrupt, progress};
 
-/// What is tortured: what a pool holds, as the parent knows it.
+/// What a pool under torture holds, as the parent's model.
 pub trait Subject: Sized {
-    /// How the transactions of a life are run: a scheme, a control.
+    /// How the transactions of a life run: a scheme or a control.
     type Way: Copy;
     /// The flag that tells a child its way.
     const FLAG: &'static str;
     /// The field of the JSON object that lists the ways.
     const WAYS: &'static str;
 
-    /// The way's name on the command line.
+    /// Returns the way's name on the command line.
     fn name(way: Self::Way) -> &'static str;
 
-    /// Creates and closes a pool in which no operation has happened.
+    /// Creates a pool in which no operation has happened, and closes it.
     ///
     /// # Errors
     /// Returns an error if the pool exists or cannot be created.
     fn create(setting: &Setting, pool: &Path) -> Result<Self, Failure>;
 
-    /// The last operation of each thread that the parent knows of.
+    /// Returns the last operation of each thread that the parent knows of.
     fn counters(&self) -> &[u64];
 
-    /// Opens the pool, which recovers it, compares what it holds with what it should hold ([`follow`]), and closes it.
+    /// Opens the pool, which recovers it; compares its content with the model, using [`follow`]; and closes it.
     fn judge(&mut self, pool: &Path, way: Self::Way, acknowledged: &[u64]) -> Verdict;
 }
 
-/// The flags of a torture, beside the one that chooses its ways.
+/// The flags of a torture, without the one that selects the ways.
 #[derive(clap::Args)]
 pub struct Flags {
     /// How often to kill, 1 to 1000000000
@@ -69,23 +68,23 @@ pub struct Flags {
     json: bool,
 }
 
-/// The longest time that a child may run before it is killed.
+/// The longest time between a child's report that it runs and its kill.
 const LONGEST_LIFE: Duration = Duration::from_millis(60);
 
-/// What happened so far.
+/// The counts so far.
 #[derive(Default)]
 struct Tally {
     kills: u64,
-    /// Kills before the child said that it had opened the pool.
+    /// Kills before the child said that it runs.
     kills_while_opening: u64,
     recoveries: u64,
     replayed: u64,
 }
 
-/// Runs it; each life draws one of `ways`.
+/// Runs the torture. Each life draws one of `ways`.
 ///
 /// # Errors
-/// The pool cannot be created, or a child failed by itself.
+/// Returns an error if the pool cannot be created, or a child failed by itself.
 pub fn run<S: Subject>(arguments: &Flags, ways: &[S::Way]) -> Result<Outcome, Failure> {
     let place = Place::on_disk().map_err(Failure::io("create a temporary folder"))?;
     let pool = arguments.pool.clone().unwrap_or_else(|| place.folder().join("pool"));
@@ -96,10 +95,10 @@ pub fn run<S: Subject>(arguments: &Flags, ways: &[S::Way]) -> Result<Outcome, Fa
     let mut verifier = Verifier::<S>::create(&arguments.setting, &pool, &acknowledged)?;
     let wrong = match kill_all(arguments, ways, (&pool, &acknowledged), &mut verifier, &mut tally) {
         Ok(wrong) => wrong,
-        // A child that somebody else has ended says nothing.
+        // The user's signal may have ended the child too, which is not a failure.
         Err(_) if interrupt::is_asked() => Vec::new(),
         Err(failure) => {
-            // Whoever looks into it needs what was there.
+            // The pool is kept so that the user can look into it.
             let _ = place.keep();
             return Err(Failure::Other(format!("{failure}\nThe pool is kept: {}", pool.display())));
         }
@@ -139,7 +138,7 @@ pub fn run<S: Subject>(arguments: &Flags, ways: &[S::Way]) -> Result<Outcome, Fa
     Ok(outcome)
 }
 
-/// Kills until it was often enough, or something is wrong. Returns what is wrong.
+/// Kills children until the wanted number is reached or something is wrong. Returns what is wrong.
 fn kill_all<S: Subject>(
     arguments: &Flags,
     ways: &[S::Way],
@@ -161,7 +160,7 @@ fn kill_all<S: Subject>(
             lives.kill_while_running(life, LONGEST_LIFE.mul_f64(random.f64()))?;
         }
         tally.kills += 1;
-        // A crash inside recovery, and another inside the recovery after that.
+        // Kills some children during recovery, and some during the recovery after that.
         while tally.kills < arguments.kills && random.u8(..4) == 0 {
             lives.kill_while_opening(Life { recover_only: true, ..life }, &mut random)?;
             tally.kills += 1;

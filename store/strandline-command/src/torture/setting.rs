@@ -1,4 +1,4 @@
-//! What parent and child agree on.
+//! The flags that parent and child share.
 
 use strandline_core::Domain;
 use strandline_core::file::Options;
@@ -6,10 +6,10 @@ use strandline_core::layout::Geometry;
 
 use crate::arguments::{DomainName, number};
 
-/// Names the pools of torture.
+/// The layout name of torture's pools.
 const LAYOUT_NAME: &str = "strandline torture";
 
-/// Flags of both.
+/// The flags that parent and child share.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Setting {
     /// The persistence domain
@@ -24,8 +24,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// How the pool is created and opened: small logs, so that they fill and begin anew many times in a
-    /// life, and few stripe locks, so that unrelated lines conflict too.
+    /// Returns the options that create and open the pool. Its logs are small, so that they restart many times in a life, and its stripe locks are
+    /// few, so that transactions on unrelated lines conflict too.
     pub fn options(&self) -> Options {
         Options {
             geometry: Geometry {
@@ -36,7 +36,7 @@ impl Setting {
             },
             layout_name: LAYOUT_NAME.into(),
             domain: self.domain.domain(0),
-            // A killed process keeps its caches: nothing here has to survive a power failure.
+            // Nothing has to survive a power failure, because a killed process keeps its caches.
             assume_persistent: self.domain.domain(0) != Domain::Sync,
             lock_bits: 12,
             ..Options::default()

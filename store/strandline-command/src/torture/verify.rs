@@ -1,4 +1,4 @@
-//! What the parent does after a kill: opens the pool, which recovers it, and compares it with the model.
+//! The parent's work after a kill: it opens the pool, which recovers it, and compares it with the model.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use super::acknowledged::Acknowledged;
 use super::setting::Setting;
 use crate::Failure;
 
-/// What one verification found.
+/// The result of one verification.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Everything that is wrong; nothing if all is well.
+    /// All that is wrong; empty if nothing is.
     pub wrong: Vec<String>,
     /// Transactions that recovery replayed.
     pub replayed: u64,
@@ -24,8 +24,8 @@ impl Verdict {
     }
 }
 
-/// Follows the counters that were found in the pool: calls `apply` with the thread and number of each operation since `counters`, which
-/// become those. Returns what is wrong with them.
+/// Compares the counters that the pool holds with `counters`, calls `apply` with the thread and number of each operation in between, and updates
+/// `counters`. Returns what is wrong with them.
 pub fn follow(
     counters: &mut [u64],
     acknowledged: &[u64],
@@ -40,7 +40,7 @@ pub fn follow(
                 "LOST: thread {thread} was told that its operation {acknowledged} is durable; the pool ends at {counter}"
             ));
         }
-        // One operation may have committed and not been acknowledged when the process died.
+        // When the process died, one operation may have been committed but not yet acknowledged.
         if counter > acknowledged + 1 {
             wrong.push(format!(
                 "IMPOSSIBLE: thread {thread} is at operation {counter}, but had only begun {}",
@@ -54,7 +54,7 @@ pub fn follow(
     wrong
 }
 
-/// The judge of a pool.
+/// Judges a pool after each kill.
 pub struct Verifier<S> {
     subject: S,
     pool: PathBuf,
@@ -62,10 +62,10 @@ pub struct Verifier<S> {
 }
 
 impl<S: Subject> Verifier<S> {
-    /// Creates the pool, and the file of acknowledgements.
+    /// Creates the pool and the file of acknowledgements.
     ///
     /// # Errors
-    /// The pool exists, or cannot be created.
+    /// Returns an error if the pool exists or cannot be created.
     pub fn create(setting: &Setting, pool: &Path, acknowledged: &Path) -> Result<Self, Failure> {
         let subject = S::create(setting, pool)?;
         let acknowledged =
@@ -75,21 +75,21 @@ impl<S: Subject> Verifier<S> {
         Ok(verifier)
     }
 
-    /// Transactions that the model has seen.
+    /// Returns the number of transactions in the model.
     pub fn transactions(&self) -> u64 {
         self.subject.counters().iter().sum()
     }
 
-    /// Compares the pool with the model, which goes on to where the pool is.
+    /// Compares the pool with the model, and advances the model to the pool's state.
     ///
     /// # Errors
-    /// The system's. That the pool cannot be opened or read is a verdict.
+    /// Returns the system's errors. A pool that cannot be opened or read is a verdict, not an error.
     pub fn verify(&mut self, way: S::Way) -> Result<Verdict, Failure> {
         let threads = self.subject.counters().len() as u64;
         let acknowledged =
             self.acknowledged.load(threads).map_err(Failure::io("read the acknowledgements"))?;
         let verdict = self.subject.judge(&self.pool, way, &acknowledged);
-        // What was found is the ground that the next life stands on.
+        // The next life starts from what was found, so the parent acknowledges it.
         self.acknowledge()?;
         Ok(verdict)
     }

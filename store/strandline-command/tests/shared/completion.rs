@@ -1,10 +1,10 @@
-//! What bash offers, for the tests of each command, which include this file by its path.
+//! Asks bash for completions. The tests of each command include this file by its path.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What bash offers in `folder` for the last of these words, after the first, which is the command's name; the program is at `path`.
+/// Returns what bash offers in `folder` for the last of `words`. The program at `path` is called by the first word.
 pub fn offered(path: &str, folder: &Path, words: &[&str]) -> Vec<String> {
     let path = Path::new(path);
     let script = Command::new(path).args(["completions", "bash"]).output().unwrap();
@@ -36,7 +36,7 @@ pub fn offered(path: &str, folder: &Path, words: &[&str]) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Whether all of these are offered.
+/// Asserts that all of these are offered.
 #[track_caller]
 pub fn has(offered: &[String], expected: &[&str]) {
     for name in expected {

@@ -1,5 +1,5 @@
-//! What every command owes its user, for the tests of each, which include this file by its path: exit codes, what becomes of its output, and
-//! that Ctrl-C leaves nothing behind.
+//! Checks what all commands have in common: exit codes, output that cannot be written, and that Ctrl-C leaves no files behind. The tests of each
+//! command include this file by its path.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// `prints` prints something, to a disk that is full.
+/// Checks that a command that prints to a full disk fails.
 pub fn check_full_disk(mut prints: Command) {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let output = prints.stdout(full).output().unwrap();
@@ -18,15 +18,15 @@ pub fn check_full_disk(mut prints: Command) {
     assert!(error.contains("standard output") && error.contains("No space"), "{error}");
 }
 
-/// `prints` prints something, to a reader that has gone away: no failure.
+/// Checks that a command whose reader has closed the pipe does not fail.
 pub fn check_closed_pipe(mut prints: Command) {
     let mut child = prints.stdout(Stdio::piped()).spawn().unwrap();
-    // Closed before anything is read.
+    // Closes the pipe before anything is read.
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// As soon as the child takes signals.
+/// Interrupts the child as soon as it handles signals.
 pub fn interrupt_once_watching(child: &std::process::Child) {
     let pid = Pid::from_raw(child.id() as i32);
     let path = format!("/proc/{pid}/status");
@@ -40,7 +40,7 @@ pub fn interrupt_once_watching(child: &std::process::Child) {
     kill(pid, Signal::SIGINT).unwrap();
 }
 
-/// `bench` measures for minutes, on memory: what is known is printed, and the pools are removed.
+/// Checks that a long benchmark on memory, if interrupted, prints its results so far and removes its pools.
 pub fn check_interrupted_benchmark(mut bench: Command) {
     let folder = tempfile::tempdir().unwrap();
     bench.args(["--workload", "sps", "--seconds", "0.1", "--repetitions", "1000", "--json", "--pool"]);

@@ -1,8 +1,8 @@
-//! Manual pages and completions of a command, for the tests of each, which include this file by its path.
+//! Checks a command's manual pages and completions. The tests of each command include this file by its path.
 
 use std::process::Command;
 
-/// The program at `path` writes these pages among others, none of a command for itself, and completions in its own name.
+/// Checks that the program at `path` writes the expected pages, none for a hidden subcommand, and completions under its own name.
 pub fn check_pages_and_completions(path: &str, name: &str, expected: &[&str]) {
     let run = |arguments: &[&str]| {
         let output = Command::new(path).args(arguments).output().unwrap();

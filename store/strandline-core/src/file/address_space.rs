@@ -63,7 +63,7 @@ impl AddressSpace {
     }
 }
 
-/// Whether the system refuses so much address space; valgrind's word for it is `EINVAL`.
+/// Returns whether the system refuses so much address space; valgrind's word for it is `EINVAL`.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL)))
 }

@@ -116,7 +116,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
 /// Where a backup at `to` will be.
 ///
 /// # Errors
-/// There is something already. A log that is there would be taken for the backup's.
+/// Returns an error if there is something already. A log that is there would be taken for the backup's.
 pub(super) fn free_place(to: &Path) -> Result<PathBuf> {
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     check_name(&to)?;

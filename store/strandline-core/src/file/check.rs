@@ -65,11 +65,11 @@ pub struct CheckReport {
 const MOST_RUNS: usize = 20;
 
 /// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
-/// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes
-/// and chains of a key-value store that hangs from a root; that all pages are what was written there, where the pool has checksums.
+/// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes and chains of a key-value
+/// store that hangs from a root; that all pages are what was written there, where the pool has checksums.
 ///
 /// # Errors
-/// The file cannot be read, is not a pool, or is in use. Damage is in the report.
+/// Returns an error if the file cannot be read, is not a pool, or is in use. Damage is in the report.
 pub fn check(path: impl AsRef<Path>, schemes: Schemes) -> Result<CheckReport> {
     let path = path.as_ref();
     let mut report = CheckReport::default();

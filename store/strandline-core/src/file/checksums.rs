@@ -35,7 +35,7 @@ pub(super) fn device(heap: &SharedFile, checksums: &SharedFile) -> FileDevice {
 /// The checksums of the pool at `path`, locked, if it has any.
 ///
 /// # Errors
-/// [`Error::ChecksumFile`]: they are another pool's, or damaged.
+/// Returns [`Error::ChecksumFile`] if they are another pool's, or damaged.
 pub(super) fn find_own(
     path: &Path,
     heap: &SharedFile,
@@ -100,8 +100,8 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     remove_locked(&file, &name).and_then(|()| synchronize_folder(&name)).map_err(cannot("remove", &name))
 }
 
-/// Gives the pool at `path`, which nobody has open and which was closed cleanly, checksums of what it holds, new ones if it has some already. From now on it
-/// keeps them: [`SyncParameters::checksums`](crate::sync::SyncParameters::checksums).
+/// Gives the pool at `path`, which nobody has open and which was closed cleanly, checksums of what it holds, new ones if it has some already. From
+/// now on it keeps them: [`SyncParameters::checksums`](crate::sync::SyncParameters::checksums).
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -116,7 +116,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// The pool was not closed, or somebody has it open; it cannot be read; the disk has no room.
+/// Returns an error if the pool was not closed, or somebody has it open, if it cannot be read, or if the disk has no room.
 pub fn make_checksums(path: impl AsRef<Path>) -> Result<()> {
     let path = resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let heap = open_locked(&path, false)?;

@@ -30,8 +30,8 @@ pub(super) struct ClosedCopy {
     pub report: BackupReport,
 }
 
-/// Copies the pool at `path`, which no process has open for writing, to a new file at `to`: a pool of its own, cleanly closed. Its files are
-/// only read.
+/// Copies the pool at `path`, which no process has open for writing, to a new file at `to`: a pool of its own, cleanly closed. Its files are only
+/// read.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -46,7 +46,8 @@ pub(super) struct ClosedCopy {
 /// ```
 ///
 /// # Errors
-/// As [`Pool::open_read_only`]; there is something at `to`; a page is not what its checksum says; input or output fails. No file is left then.
+/// Returns an error if there is something at `to`, if a page is not what its checksum says, or if input or output fails, and the errors of
+/// [`Pool::open_read_only`]. No file is left then.
 pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schemes) -> Result<BackupReport> {
     let to = free_place(to.as_ref())?;
     let ClosedCopy { heap, checksums, report } = make(path.as_ref(), &to, None, schemes)?;

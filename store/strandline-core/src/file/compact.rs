@@ -92,9 +92,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
     }
 
     /// Releases the file space of free chunks to the file system. Transactions go on meanwhile; where they find no free chunk but those that this
-    /// works on, it ends early. The file stays as long as it is, with holes,
-    /// until the pool is closed, and then ends where there is something in it; what is allocated in a hole takes space again, and is an error
-    /// where the disk is full.
+    /// works on, it ends early. The file stays as long as it is, with holes, until the pool is closed, and then ends where there is something in it;
+    /// what is allocated in a hole takes space again, and is an error where the disk is full.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -109,9 +108,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ReadOnly`]; [`Error::NoFreeLog`]: it takes a worker; the file system cannot have holes, or fails; [`Error::Poisoned`];
-    /// [`Error::Nested`]: it is called inside a transaction of the pool; [`Error::Parameter`]: inside one of another pool; [`Error::Forked`]; [`Error::Damaged`]: chunks that it held are not
-    /// free again.
+    /// Returns [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Forked`], [`Error::NoFreeLog`] if it takes a worker, [`Error::Nested`] if it is
+    /// called inside a transaction of the pool, [`Error::Parameter`] if inside one of another pool, [`Error::Damaged`] if chunks that it held are not
+    /// free again, and an error if the file system cannot have holes, or fails.
     pub fn compact(&self) -> Result<CompactReport> {
         self.compact_with(|_, _| ())
     }
@@ -119,7 +118,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Like [`Pool::compact`]; `progress` is called with the number of chunks that were examined, and with the number of all.
     ///
     /// # Errors
-    /// Those of [`Pool::compact`].
+    /// As for [`Pool::compact`].
     pub fn compact_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<CompactReport> {
         self.check_outside()?;
         if self.is_read_only() {

@@ -36,7 +36,7 @@ use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 /// A number that was never drawn before.
 ///
 /// # Errors
-/// The system has no random numbers.
+/// Returns an error if the system has no random numbers.
 pub(super) fn random() -> Result<u64> {
     system::random().map(u64::from_ne_bytes).map_err(|e| Error::io("draw a random number", e))
 }
@@ -58,7 +58,7 @@ impl NewPool {
     /// Makes the files of a pool that will be at `path`.
     ///
     /// # Errors
-    /// As [`Pool::create`](super::Pool::create).
+    /// As for [`Pool::create`](super::Pool::create).
     pub fn create(path: &Path, options: &Options) -> Result<Self> {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;
@@ -79,7 +79,7 @@ impl NewPool {
     /// Makes the files of a pool that will have no name; `folder` is where they would be.
     ///
     /// # Errors
-    /// As [`Pool::create`](super::Pool::create).
+    /// As for [`Pool::create`](super::Pool::create).
     pub fn create_unnamed(folder: &Path, options: &Options) -> Result<Self> {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;
@@ -185,11 +185,11 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
     write().map_err(|e| Error::io("write the pool's header", e))
 }
 
-/// A log for this heap, which will be `name`, and the heap's checkpoint slots that name it; all durable. The pool's transactions all lie at or
-/// below `watermark`, and are in the heap.
+/// A log for this heap, which will be `name`, and the heap's checkpoint slots that name it; all durable. The pool's transactions all lie at or below
+/// `watermark`, and are in the heap.
 ///
 /// # Errors
-/// The parameters are impossible; the disk is full.
+/// Returns an error if the parameters are impossible or if the disk is full.
 pub(super) fn new_log(
     heap: &SharedFile,
     header: &Header,
@@ -210,7 +210,7 @@ pub(super) fn new_log(
 /// Removes a log at the place of this pool's that never had a pool: what is left of a creation that was cut short.
 ///
 /// # Errors
-/// It is no log, or was used; somebody has it; there is a pool by now.
+/// Returns an error if it is no log, or was used, if somebody has it, or if there is a pool by now.
 fn remove_orphan(pool: &Path) -> Result<()> {
     let name = log_path(pool);
     let Some(log) = open::find(&name, false)? else { return Ok(()) };

@@ -21,7 +21,7 @@ impl Helper {
     /// Starts the helper of scheme `kind`.
     ///
     /// # Errors
-    /// The system has no thread left.
+    /// Returns an error if the system has no thread left.
     pub(super) fn start(kind: SchemeKind, view: View<Native>, concurrency: Concurrency) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();

@@ -117,10 +117,10 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     Ok(info)
 }
 
-/// As [`inspect`], without a recovery: roots, usage and what recovery will have to do are left out. For a pool that cannot be recovered, too.
+/// Like [`inspect`], without a recovery: roots, usage and what recovery will have to do are left out. For a pool that cannot be recovered, too.
 ///
 /// # Errors
-/// As [`inspect`].
+/// As for [`inspect`].
 pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file: SharedFile = system::open_to_read(path).map_err(cannot("open the pool", path))?.into();

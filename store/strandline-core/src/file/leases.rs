@@ -147,7 +147,7 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// As [`Pool::worker`]; waits while there are as many workers as the pool has logs.
+    /// Like [`Pool::worker`]; waits while there are as many workers as the pool has logs.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -177,7 +177,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// An idle worker or a new one; waits while there is neither.
     ///
     /// # Errors
-    /// As [`Pool::wait_for_worker`].
+    /// As for [`Pool::wait_for_worker`].
     pub fn borrow_worker(&self) -> Result<BoxedWorker<C>> {
         // First of all: in a forked child the lock may be held for ever.
         self.check_outside()?;

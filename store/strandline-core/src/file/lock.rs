@@ -10,7 +10,7 @@ use crate::memory::SharedFile;
 /// Locks `file` for this process alone, or, to read, beside other readers. Returns `false` if somebody else has it.
 ///
 /// # Errors
-/// The system cannot lock the file: its file system has no locks, or something forbids them.
+/// Returns an error if the system cannot lock the file: its file system has no locks, or something forbids them.
 pub(super) fn try_lock(file: &SharedFile, shared: bool) -> io::Result<bool> {
     match if shared { file.try_lock_shared() } else { file.try_lock() } {
         Ok(()) => Ok(true),

@@ -38,7 +38,7 @@ pub(super) fn synchronize_folder(path: &Path) -> io::Result<()> {
     flush::folder(folder_of(path))
 }
 
-/// Whether `file` is what is found at `path`.
+/// Returns whether `file` is what is found at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
@@ -147,7 +147,7 @@ impl NewFile {
     /// An empty file that will be `name`, as [`create_like`] makes it, locked.
     ///
     /// # Errors
-    /// It cannot be made, or not with this owner.
+    /// Returns an error if it cannot be made, or not with this owner.
     pub fn create(name: &Path, like: Option<&Metadata>) -> Result<Self> {
         if name.file_name().is_none() {
             return Err(Error::Parameter(format!("{} is not the name of a file", name.display())));
@@ -173,11 +173,10 @@ impl NewFile {
         Err(cannot("create", name)(why))
     }
 
-    /// As [`NewFile::create`], with the permissions and the owner of `like` if this process may give them; otherwise for this process's user
-    /// alone.
+    /// Like [`NewFile::create`], with the permissions and the owner of `like` if this process may give them; otherwise for this process's user alone.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn create_copy(name: &Path, like: &Metadata) -> Result<Self> {
         let new = match Self::create(name, Some(like)) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -194,11 +193,11 @@ impl NewFile {
         new.map_err(cannot("create", name))
     }
 
-    /// An empty file that never gets a name. `name` stands for it in messages, and in its temporary name where the file system has no files
-    /// without one.
+    /// An empty file that never gets a name. `name` stands for it in messages, and in its temporary name where the file system has no files without
+    /// one.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// Returns an error if it cannot be made.
     pub fn create_unnamed(name: &Path) -> Result<Self> {
         if let Ok(file) = system::create_unnamed(folder_of(name)) {
             let (temporary, name) = (name.to_owned(), name.to_owned());
@@ -213,7 +212,7 @@ impl NewFile {
     /// Gives the file its name, durably, in the place of what has that name already.
     ///
     /// # Errors
-    /// It cannot be given.
+    /// Returns an error if it cannot be given.
     pub fn replace(mut self) -> Result<SharedFile> {
         self.file.process().check()?;
         std::fs::rename(&self.temporary, &self.name).map_err(cannot("name", &self.name))?;
@@ -235,7 +234,7 @@ impl NewFile {
     /// Gives the file its name, durably. `Some`: something has that name already, and keeps it.
     ///
     /// # Errors
-    /// It cannot be given.
+    /// Returns an error if it cannot be given.
     pub fn publish(mut self) -> Result<Option<Self>> {
         self.file.process().check()?;
         self.is_published = rename_new(&self.temporary, &self.name)?;

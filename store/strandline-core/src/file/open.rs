@@ -122,7 +122,7 @@ impl OpenFiles {
     /// Finds, opens and locks the files of the pool at `path`.
     ///
     /// # Errors
-    /// As [`Pool::open`](super::Pool::open).
+    /// As for [`Pool::open`](super::Pool::open).
     pub fn open(path: &Path, options: &Options, schemes: Schemes, read_only: bool) -> Result<Self> {
         let path = resolve(path).map_err(cannot("open the pool", path))?;
         let heap = open_locked(&path, read_only)?;
@@ -225,7 +225,7 @@ impl OpenFiles {
     /// What the log beside the heap is.
     ///
     /// # Errors
-    /// [`Error::LogFile`]: it is damaged, or holds what is not the heap's.
+    /// Returns [`Error::LogFile`] if it is damaged, or holds what is not the heap's.
     pub fn judge_log(&self, file: SharedFile, is_clean: bool) -> Result<FoundLog> {
         let name = log_path(&self.path);
         let device = FileDevice::new(self.heap.clone(), file.clone(), false);

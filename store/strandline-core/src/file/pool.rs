@@ -93,15 +93,15 @@ struct SyncPool {
 }
 
 impl<C: Control<Memory = Native>> Setup<C> {
-    /// As [`Pool::create`], to be used so.
+    /// Like [`Pool::create`], to be used so.
     ///
     /// # Errors
-    /// As [`Pool::create`].
+    /// As for [`Pool::create`].
     pub fn create(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.create_with(path, options, |_| Ok(())).map(|(pool, ())| pool)
     }
 
-    /// As [`Setup::create`]; `init` makes what the pool is to hold before anybody can find it.
+    /// Like [`Setup::create`]; `init` makes what the pool is to hold before anybody can find it.
     ///
     /// # Errors
     /// As [`Pool::create`]; those of `init`, after which no file is left.
@@ -123,7 +123,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// A new pool whose files have no names: it is gone when it is closed. `folder` is where they would be.
     ///
     /// # Errors
-    /// As [`Pool::create`]; those of `init`.
+    /// Returns the errors of [`Pool::create`] and `init`.
     pub fn create_unnamed<T>(
         self,
         folder: impl AsRef<Path>,
@@ -138,18 +138,18 @@ impl<C: Control<Memory = Native>> Setup<C> {
         Ok((pool, made))
     }
 
-    /// As [`Pool::open`], to be used so.
+    /// Like [`Pool::open`], to be used so.
     ///
     /// # Errors
-    /// As [`Pool::open`].
+    /// As for [`Pool::open`].
     pub fn open(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.open_as(path.as_ref(), options, false)
     }
 
-    /// As [`Pool::open_read_only`], to be used so.
+    /// Like [`Pool::open_read_only`], to be used so.
     ///
     /// # Errors
-    /// As [`Pool::open`].
+    /// As for [`Pool::open`].
     pub fn open_read_only(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.open_as(path.as_ref(), options, true)
     }
@@ -168,13 +168,13 @@ impl<C: Control<Memory = Native>> Setup<C> {
 }
 
 impl Pool {
-    /// Creates a pool in a new file at `path`, which grows as the heap does, and opens it. The file gets its name when it is
-    /// complete and durable, so that nobody ever finds half a pool; what is at `path` already stays.
+    /// Creates a pool in a new file at `path`, which grows as the heap does, and opens it. The file gets its name when it is complete and durable, so
+    /// that nobody ever finds half a pool; what is at `path` already stays.
     ///
     /// # Errors
-    /// The file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none; the disk is full;
-    /// an option is impossible. No file is left then, unless the flush of the folder failed: the whole pool may be
-    /// there, or an unused log, which the next creation removes.
+    /// Returns an error if the file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none, if the disk is
+    /// full, or if an option is impossible. No file is left then, unless the flush of the folder failed: the whole pool may be there, or an unused
+    /// log, which the next creation removes.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).create(path, options)
     }
@@ -188,8 +188,8 @@ impl Pool {
         Setup::from(Stm).open(path, options)
     }
 
-    /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is
-    /// replayed into this process's own copy; the file is not changed.
+    /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is replayed into this process's own copy;
+    /// the file is not changed.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -201,7 +201,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// As [`Pool::open`].
+    /// As for [`Pool::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).open_read_only(path, options)
     }
@@ -211,7 +211,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Ends the creation of a pool that has no name yet. All that it holds is durable on return.
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     fn end_creation(&self) -> Result<()> {
         match &self.sync {
             Some(sync) => sync.log.end_creation(&self.native_view()?, random()?),
@@ -219,11 +219,11 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// Makes durable what was stored to a mapping whose stores reach the file through the page cache. In the other mappings each
-    /// transaction is durable by itself.
+    /// Makes durable what was stored to a mapping whose stores reach the file through the page cache. In the other mappings each transaction is
+    /// durable by itself.
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     fn synchronize(&self) -> Result<()> {
         match self.mapping {
             MappingKind::Shared => self.persistent.synchronize(),
@@ -264,7 +264,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Pool::compacting`], unless the compaction that runs waits for the calling thread.
+    /// Like [`Pool::compacting`], unless the compaction that runs waits for the calling thread.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] then.
@@ -373,9 +373,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// The pool as it is now, for as long as what is returned exists, whatever transactions do meanwhile. It leases no log.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: the pool was opened without memory for snapshots;
-    /// [`Error::Unsupported`]: it is the laboratory's; [`Error::Poisoned`]: the device failed; [`Error::Nested`]: it is called inside a
-    /// transaction of the pool (a snapshot that exists may be read there); [`Error::Forked`].
+    /// Returns [`Error::TooManySnapshots`], [`Error::Forked`], [`Error::Parameter`] if the pool was opened without memory for snapshots,
+    /// [`Error::Unsupported`] if it is the laboratory's, [`Error::Poisoned`] if the device failed, and [`Error::Nested`] if it is called inside a
+    /// transaction of the pool (a snapshot that exists may be read there).
     pub fn snapshot(&self) -> Result<Snapshot<C>> {
         self.check_outside()?;
         let shared_log = self.sync.as_ref().filter(|_| !self.read_only).map(|sync| sync.log);
@@ -385,17 +385,17 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// What the snapshots that exist take. It may be called inside a transaction.
     ///
     /// # Errors
-    /// [`Error::Forked`].
+    /// Returns [`Error::Forked`].
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
         self.check_process()?;
         Ok(SnapshotUsage::of(&self.native_view()?))
     }
 
-    /// A view for a runner that promises nothing of what it stores: the pool is marked, and refused when it is next opened unless
-    /// it is closed cleanly.
+    /// A view for a runner that promises nothing of what it stores: the pool is marked, and refused when it is next opened unless it is closed
+    /// cleanly.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the pool is only read, or in the `Sync` domain, where nobody but a scheme knows what has changed.
+    /// Returns [`Error::Unsupported`] if the pool is only read, or in the `Sync` domain, where nobody but a scheme knows what has changed.
     pub fn unprotected_view(&self) -> Result<View<Native>> {
         if self.read_only || self.options.domain == Domain::Sync {
             return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
@@ -458,12 +458,11 @@ impl<C: Control<Memory = Native>> Pool<C> {
         &self.layout
     }
 
-    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on
-    /// meanwhile. A thread does this in the background; it is for measuring, and before a copy of the file is made by
-    /// other means. In domains other than `Sync` it does nothing.
+    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on meanwhile. A thread does this
+    /// in the background; it is for measuring, and before a copy of the file is made by other means. In domains other than `Sync` it does nothing.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]: the device failed. [`Error::Nested`]: it is called inside a transaction of the pool. [`Error::Forked`].
+    /// Returns [`Error::Poisoned`] if the device failed, [`Error::Nested`] inside a transaction of the pool, and [`Error::Forked`].
     pub fn checkpoint(&self) -> Result<()> {
         self.check_outside()?;
         match &self.sync {
@@ -478,9 +477,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
 
     /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed.
     ///
-    /// In the `Sync` domain it has every transaction that was durable when the copy of the heap ended. Checkpoints wait
-    /// meanwhile, so that commits may have to wait too when the log is full. In the other domains transactions that begin wait
-    /// until the memory is copied, in single-writer mode updates alone; the copy has every transaction that had committed.
+    /// In the `Sync` domain it has every transaction that was durable when the copy of the heap ended. Checkpoints wait meanwhile, so that commits
+    /// may have to wait too when the log is full. In the other domains transactions that begin wait until the memory is copied, in single-writer mode
+    /// updates alone; the copy has every transaction that had committed.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -494,9 +493,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the pool is open for reading (copy its file), or outside the `Sync` domain in the hands of one
-    /// of the laboratory's schemes; there is something at `to`; input or output fails. No file is left then.
-    /// [`Error::Nested`]: it is called inside a transaction of the pool. [`Error::Forked`].
+    /// Returns [`Error::Unsupported`] if the pool is open for reading only (copy its file), or if one of the laboratory's schemes uses it outside the
+    /// `Sync` domain, [`Error::Nested`] inside a transaction of the pool, [`Error::Forked`], and an error if something exists at `to` or if input or
+    /// output fails. No file is left then.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.check_outside()?;
         if self.read_only {
@@ -553,8 +552,8 @@ impl Pool<Concurrency> {
     /// A worker under another scheme. The pool goes over to that scheme, and is recovered by it.
     ///
     /// # Errors
-    /// As [`Pool::worker`]; [`Error::Unsupported`]: the `Sync` domain carries BPPM alone, or workers under another
-    /// scheme exist.
+    /// Returns [`Error::Unsupported`] if the `Sync` domain carries BPPM alone, or workers under another scheme exist, and the errors of
+    /// [`Pool::worker`].
     pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Concurrency>> {
         if self.options.domain == Domain::Sync && !kind.in_sync {
             return Err(Error::Unsupported(format!(

@@ -45,11 +45,10 @@ pub struct RepairReport {
     pub kept: Vec<PathBuf>,
 }
 
-/// Repairs the pool at `path`, if all its damage can be repaired without losing anything that is stored in it. The files as
-/// they were stay beside it, `.damaged` appended to the pool's name.
+/// Repairs the pool at `path`, if all its damage can be repaired without losing anything that is stored in it. The files as they were stay beside it,
+/// `.damaged` appended to the pool's name.
 ///
-/// It works on a copy, for which there must be space, and which takes the pool's place at the end. A pool without damage is
-/// left alone.
+/// It works on a copy, for which there must be space, and which takes the pool's place at the end. A pool without damage is left alone.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -69,17 +68,18 @@ pub struct RepairReport {
 /// ```
 ///
 /// # Errors
-/// [`Error::Irreparable`]: something would be lost, or is. The pool is in use, or cannot be read or copied. Nothing has
+/// Returns [`Error::Irreparable`] if something is or would be lost, and an error if the pool is in use or cannot be read or copied. Nothing has
 /// changed then.
 pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
     repair_as(path.as_ref(), schemes, false)
 }
 
-/// As [`repair`], but where a block in the middle of the log is damaged, all transactions from there on are dropped, and the report says how many
-/// blocks and transactions that were ([`SyncParameters::cut_damaged_log`]). Acknowledged transactions are lost. For a pool of which there is no backup.
+/// Like [`repair`], but where a block in the middle of the log is damaged, all transactions from there on are dropped, and the report says how many
+/// blocks and transactions that were ([`SyncParameters::cut_damaged_log`]). Acknowledged transactions are lost. For a pool of which there is no
+/// backup.
 ///
 /// # Errors
-/// As [`repair`].
+/// As for [`repair`].
 pub fn repair_and_cut_log(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
     repair_as(path.as_ref(), schemes, true)
 }
@@ -425,7 +425,7 @@ impl Mended<'_> {
     }
 }
 
-/// Whether a pool with this state has a log that matters, if only to the next program that opens it.
+/// Returns whether a pool with this state has a log that matters, if only to the next program that opens it.
 fn needs_log(state: u64) -> bool {
     state == 0 || Domain::of_code(PoolState::decode(state).domain) == Some(Domain::Sync)
 }

@@ -124,7 +124,7 @@ pub fn restore(
     Ok(RestoreReport { copied, kept })
 }
 
-/// Whether both names are of one file that exists.
+/// Returns whether both names are of one file that exists.
 fn same_file(one: &Path, other: &Path) -> Result<bool> {
     let about = |path: &Path| match std::fs::metadata(path) {
         Ok(about) => Ok(Some((about.dev(), about.ino()))),
@@ -164,8 +164,8 @@ impl<'p> Old<'p> {
         ]
     }
 
-    /// Whether an earlier restore was killed after the new heap had its name: the old log has both of its names, and the old heap has the other
-    /// one alone.
+    /// Returns whether an earlier restore was killed after the new heap had its name: the old log has both of its names, and the old heap has the
+    /// other one alone.
     fn is_replaced(&self) -> Result<bool> {
         let [(heap, kept_heap), (log, kept_log), _] = self.names();
         Ok(self.heap.is_some()

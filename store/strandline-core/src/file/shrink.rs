@@ -66,7 +66,7 @@ pub(super) fn lower_stored(view: &View<Native>, compacted: bool) -> u64 {
 /// nothing in them is needed. The next worker that needs one takes space for it again.
 ///
 /// # Errors
-/// The directory of logs is damaged.
+/// Returns an error if the directory of logs is damaged.
 pub(super) fn release_logs(view: &View<Native>) -> Result<()> {
     let memory = &view.memory;
     let logs = scheme::logs(view)?;
@@ -90,7 +90,7 @@ pub(super) fn release_logs(view: &View<Native>) -> Result<()> {
 /// Forgets the checksums of what lies behind `bytes` bytes, which is about to be cut off.
 ///
 /// # Errors
-/// The device fails.
+/// Returns an error if the device fails.
 pub(super) fn forget_end(device: &dyn Device, bytes: u64) -> Result<()> {
     let forget = || {
         let end = device.size(DeviceFile::Heap)?;

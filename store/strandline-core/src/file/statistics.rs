@@ -171,7 +171,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Returns what the pool has done since it was opened. It waits for nothing, and may be called inside a transaction.
     ///
     /// # Errors
-    /// [`Error::Forked`](crate::Error::Forked).
+    /// Returns [`Error::Forked`](crate::Error::Forked).
     pub fn statistics(&self) -> Result<PoolStatistics> {
         self.check_process()?;
         let observed = self.observed();

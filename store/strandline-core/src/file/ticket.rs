@@ -103,7 +103,7 @@ impl Ticket {
         self.transaction
     }
 
-    /// Whether the transaction is durable by now. It waits for nothing, and may be called inside a transaction.
+    /// Returns whether the transaction is durable by now. It waits for nothing, and may be called inside a transaction.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -118,7 +118,7 @@ impl Ticket {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`]: the device failed, and the outcome is unknown until the pool is opened again. [`Error::Forked`].
+    /// Returns [`Error::Poisoned`] if the device failed, so that the outcome is unknown until the pool is opened again, and [`Error::Forked`].
     pub fn is_durable(&self) -> Result<bool> {
         let (core, closed) = match &self.made {
             Made::Durable => return Ok(true),

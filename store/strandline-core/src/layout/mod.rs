@@ -166,13 +166,13 @@ impl Layout {
     /// The layout for `geometry`.
     ///
     /// # Errors
-    /// A size is impossible, or the pool too small for a single chunk.
+    /// Returns an error if a size is impossible, or the pool too small for a single chunk.
     pub fn new(geometry: Geometry) -> Result<Self> {
         Self::with_log_unit(geometry, PAGE_BYTES)
     }
 
-    /// As [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short
-    /// histories are to fill them. No pool is created so.
+    /// Like [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short histories are to fill them. No pool
+    /// is created so.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -238,7 +238,7 @@ impl Layout {
     /// The root word number `index`.
     ///
     /// # Panics
-    /// There is no such root.
+    /// Panics if there is no such root.
     pub fn root(&self, index: u64) -> PersistentAddress {
         assert!(index < ROOTS, "a pool has {ROOTS} roots, asked for number {index}");
         self.data.word(index)
@@ -269,11 +269,10 @@ impl Layout {
         self.end_of(self.chunk_count)
     }
 
-    /// Checks that a pool of `bytes` bytes has all the chunks that it should have, by its word [`reached`](Self::reached). `path` is for
-    /// messages.
+    /// Checks that a pool of `bytes` bytes has all the chunks that it should have, by its word [`reached`](Self::reached). `path` is for messages.
     ///
     /// # Errors
-    /// [`Error::Truncated`]; [`Error::Damaged`]: no pool can have as many.
+    /// Returns [`Error::Truncated`], and [`Error::Damaged`] if no pool can have as many.
     pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
         if reached > self.chunk_count {
             return Err(Error::damaged(format!(
@@ -288,7 +287,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Whether `words` words at `at` are aligned and in the part that transactions may read and write, as far as the pool was known
+    /// Returns whether `words` words at `at` are aligned and in the part that transactions may read and write, as far as the pool was known
     /// to reach.
     #[inline]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
@@ -644,7 +643,7 @@ impl<M: Memory> View<M> {
         self.memory.set_data(self.layout.root(0), self.layout.reachable_words);
     }
 
-    /// Whether the memory has all that lies before the chunks, and the volatile words.
+    /// Returns whether the memory has all that lies before the chunks, and the volatile words.
     pub fn fits(&self) -> bool {
         self.memory.contains(PersistentAddress::new(0), self.layout.chunks.offset() / 8)
             && self.memory.contains(VolatileAddress::new(0), self.shared.bytes / 8)

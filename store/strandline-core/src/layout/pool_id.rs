@@ -22,7 +22,7 @@ impl PoolId {
     /// A number that no pool has.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// Returns an error if the system has no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes: [u8; 16] = system::random().map_err(|e| Error::io("draw a random number", e))?;
         // What RFC 9562 asks for, so that whatever reads UUIDs finds one: version 4, and the variant of that document.

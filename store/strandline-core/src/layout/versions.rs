@@ -43,7 +43,7 @@ impl VersionLayout {
         self.first
     }
 
-    /// Whether there is room for versions at all.
+    /// Returns whether there is room for versions at all.
     pub fn any(&self) -> bool {
         self.heads > 0
     }

@@ -106,7 +106,7 @@ impl Journal {
         self.extents.iter().map(|extent| extent.capacity).sum()
     }
 
-    /// Whether it should have another extent before `more` granules are saved.
+    /// Returns whether it should have another extent before `more` granules are saved.
     pub fn is_short(&self, more: u64) -> bool {
         self.granules + more + Self::SPARE > self.capacity()
     }
@@ -201,7 +201,7 @@ impl Journal {
     /// The journal of the pool, whose header says that it has `granules` granules.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// Returns [`Error::Damaged`].
     pub fn find<M: Memory>(memory: &M, layout: &Layout, granules: u64) -> Result<Self> {
         let damaged = |what: String| Error::damaged(format!("the journal of a large transaction {what}"));
         let mut journal = Self { granules, ..Self::new() };
@@ -286,7 +286,7 @@ impl Journal {
 /// Takes back a large transaction that a crash has cut short, outside the `Sync` domain; whether there was one.
 ///
 /// # Errors
-/// [`Error::Damaged`].
+/// Returns [`Error::Damaged`].
 pub(crate) fn roll_back_journal<M: Memory>(memory: &M, layout: &Layout) -> Result<bool> {
     let granules = memory.load(JournalHeader::GRANULES);
     if granules == 0 {

@@ -122,13 +122,13 @@ pub fn home_address(metadata: u64) -> Option<u64> {
     (metadata & FLG_DC == 0 && metadata & VALID != 0).then_some(metadata >> ADDRESS_SHIFT)
 }
 
-/// Whether a metadata block is a commit record's.
+/// Returns whether a metadata block is a commit record's.
 #[inline]
 pub fn is_commit(metadata: u64) -> bool {
     metadata & (FLG_DC | FLG_CA) == FLG_DC | FLG_CA
 }
 
-/// Whether a metadata block is an abort record's.
+/// Returns whether a metadata block is an abort record's.
 #[inline]
 pub fn is_abort(metadata: u64) -> bool {
     metadata & (FLG_DC | FLG_CA) == FLG_DC

@@ -143,7 +143,7 @@ impl ThreadLog {
         self.position
     }
 
-    /// Whether nothing was written in this run.
+    /// Returns whether nothing was written in this run.
     pub fn is_empty(&self) -> bool {
         self.position == 0
     }
@@ -321,7 +321,7 @@ impl ThreadLog {
         }
     }
 
-    /// Whether the last commit has filled another of `parts` equal parts of the log.
+    /// Returns whether the last commit has filled another of `parts` equal parts of the log.
     pub fn has_crossed(&self, parts: u32) -> bool {
         let part = (self.records / parts).max(1);
         self.begin / part != self.position / part

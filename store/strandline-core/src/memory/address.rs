@@ -137,7 +137,7 @@ address!(
             Self(saturating::plus(self.0, bytes))
         }
 
-        /// As [`byte`](Self::byte), for less than four pages, as within a node, and cheaper: a damaged address may come round to the front, but
+        /// Like [`byte`](Self::byte), for less than four pages, as within a node, and cheaper: a damaged address may come round to the front, but
         /// there transactions find nothing, since the first pages of a pool are its header.
         #[inline]
         pub const fn near(self, bytes: u64) -> Self {
@@ -195,7 +195,7 @@ impl PersistentAddress {
     /// The null address, as stored in persistent structures.
     pub const NULL: Self = Self::new(0);
 
-    /// Whether this is the null address.
+    /// Returns whether this is the null address.
     pub const fn is_null(self) -> bool {
         self.0 == 0
     }

@@ -92,8 +92,8 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     }
 }
 
-/// Whether the thread whose word is `own` holds the latch at `at`; `load` reads the words. The answer is exact while that thread does nothing. Where
-/// there is no favourite, another thread may be the holder.
+/// Returns whether the thread whose word is `own` holds the latch at `at`; `load` reads the words. The answer is exact while that thread does
+/// nothing. Where there is no favourite, another thread may be the holder.
 pub fn is_held_by(load: impl Fn(VolatileAddress) -> u64, at: VolatileAddress, own: VolatileAddress) -> bool {
     // Systems without favourites do not note the last holder.
     load(own) == PRESENT || (load(at) != 0 && [0, own.offset()].contains(&load(last(at))))
@@ -178,7 +178,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
     Ok(naps > 0)
 }
 
-/// Whether the favourite soon says that it has seen that it is none.
+/// Returns whether the favourite soon says that it has seen that it is none.
 fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     (0..4 * PATIENCE).any(|_| {
         memory.pause();
@@ -186,7 +186,7 @@ fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     })
 }
 
-/// Whether the favourite is not inside for longer than it takes to come again at once.
+/// Returns whether the favourite is not inside for longer than it takes to come again at once.
 fn is_away<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     (0..PATIENCE).all(|_| {
         memory.pause();

@@ -35,7 +35,7 @@ impl Data {
         Self { base, first: first.offset(), words, lines_anywhere, blocks: words / BLOCK_WORDS }
     }
 
-    /// Whether `N` words at `at` lie in the data. One comparison checks place and alignment of a line's number of words or fewer.
+    /// Returns whether `N` words at `at` lie in the data. One comparison checks place and alignment of a line's number of words or fewer.
     #[inline(always)]
     fn has<const N: usize>(self, at: PersistentAddress) -> bool {
         // Rotated, a misaligned or too small offset becomes larger than any size.
@@ -46,7 +46,7 @@ impl Data {
         N <= LINE_WORDS as usize && index < self.lines_anywhere || is_in_called::<N>(self.words, index)
     }
 
-    /// Whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
+    /// Returns whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
     #[inline(always)]
     fn has_line_of<const N: usize>(self, at: PersistentAddress) -> bool {
         let inside = at.offset().wrapping_sub(self.first);
@@ -58,14 +58,14 @@ impl Data {
     }
 }
 
-/// Whether `N` words from number `index` on are of `words` words.
+/// Returns whether `N` words from number `index` on are of `words` words.
 #[cold]
 #[inline(never)]
 fn is_in_called<const N: usize>(words: u64, index: u64) -> bool {
     index < words && words - index >= N as u64
 }
 
-/// Whether `N` words, `inside` bytes behind the first of `words` words, are of one line of them.
+/// Returns whether `N` words, `inside` bytes behind the first of `words` words, are of one line of them.
 #[inline(always)]
 fn is_in_line<const N: usize>(words: u64, inside: u64) -> bool {
     // Rotated, a misaligned or too small offset becomes larger than any size.
@@ -110,13 +110,13 @@ impl<'m> DataWords<'m> {
         })
     }
 
-    /// Whether `N` words at `at` lie in the data.
+    /// Returns whether `N` words at `at` lie in the data.
     #[inline(always)]
     pub fn has<const N: usize>(&self, at: PersistentAddress) -> bool {
         self.data.has::<N>(at)
     }
 
-    /// Whether `N` words at `at` lie in one line of the data.
+    /// Returns whether `N` words at `at` lie in one line of the data.
     #[inline(always)]
     pub fn has_line_of<const N: usize>(&self, at: PersistentAddress) -> bool {
         self.data.has_line_of::<N>(at)

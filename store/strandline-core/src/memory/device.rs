@@ -64,19 +64,18 @@ pub trait Device {
     /// The system's. Any part of it may have been written, and any part of that lost.
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
 
-    /// As [`Device::write`], for what is likely to be read soon: the system keeps it in memory, too.
+    /// Like [`Device::write`], for what is likely to be read soon: the system keeps it in memory, too.
     ///
     /// # Errors
-    /// As [`Device::write`].
+    /// As for [`Device::write`].
     fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
         self.write(file, offset, from)
     }
 
-    /// Writes pages of 4 KB, whose contents stand one after another in `contents`, in whatever order is fastest; as
-    /// [`Device::write`] for each.
+    /// Writes pages of 4 KB, whose contents stand one after another in `contents`, in whatever order is fastest; as [`Device::write`] for each.
     ///
     /// # Errors
-    /// As [`Device::write`].
+    /// As for [`Device::write`].
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
         let mut each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
         each.try_for_each(|(page, content)| self.write(file, page * PAGE_BYTES, content))
@@ -85,7 +84,7 @@ pub trait Device {
     /// Writes all of `from` and waits until it is durable. Promises nothing about earlier writes.
     ///
     /// # Errors
-    /// As [`Device::write`].
+    /// As for [`Device::write`].
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
 
     /// Waits until everything written to the file is durable.
@@ -141,7 +140,7 @@ pub trait Device {
         Ok(())
     }
 
-    /// Whether parts of the file lack space: before a transaction that changes them is acknowledged, [`Device::allocate`] is to
+    /// Returns whether parts of the file lack space: before a transaction that changes them is acknowledged, [`Device::allocate`] is to
     /// be called for them.
     fn needs_space(&self, _file: DeviceFile) -> bool {
         false
@@ -179,7 +178,7 @@ pub trait Device {
         PAGE_BYTES
     }
 
-    /// Whether writes to the file go past the system's page cache, so that there is no point in flushing
+    /// Returns whether writes to the file go past the system's page cache, so that there is no point in flushing
     /// every few pages.
     fn is_direct(&self, file: DeviceFile) -> bool;
 }

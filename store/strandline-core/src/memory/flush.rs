@@ -38,7 +38,7 @@ pub fn file(file: &File) -> io::Result<()> {
 /// Like [`file()`], but leaves out what is not needed to read the file, such as its times.
 ///
 /// # Errors
-/// Like [`file()`].
+/// As for [`file()`].
 pub fn data(file: &File) -> io::Result<()> {
     file.sync_data()
 }

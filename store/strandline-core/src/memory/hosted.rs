@@ -153,7 +153,7 @@ pub trait World {
         self.perform(thread, Operation::Pause);
     }
 
-    /// As [`wait`](World::wait), for so long at most; whether that is over. In most worlds it never is.
+    /// Like [`wait`](World::wait), for so long at most; whether that is over. In most worlds it never is.
     fn wait_briefly(&self, thread: usize, offset: u64, value: u64, nanoseconds: u64) -> bool {
         let _ = nanoseconds;
         self.wait(thread, offset, value);
@@ -167,17 +167,17 @@ pub trait World {
     /// mapping have anything to do.
     fn give_back(&self, _thread: usize, _offset: u64, _bytes: u64) {}
 
-    /// Whether another thread may run after the operation that `thread` has just performed.
+    /// Returns whether another thread may run after the operation that `thread` has just performed.
     fn switches(&self, thread: usize) -> bool;
 
-    /// Whether the operation that `thread` has just asked for was not carried out: others run first, and it is
+    /// Returns whether the operation that `thread` has just asked for was not carried out: others run first, and it is
     /// performed again. Only worlds that keep time postpone, and only in a coroutine.
     fn postponed(&self, thread: usize) -> bool {
         let _ = thread;
         false
     }
 
-    /// Whether a step is left out (a mutant).
+    /// Returns whether a step is left out (a mutant).
     fn omitted(&self, step: Step) -> bool;
 
     /// Bytes in a space.

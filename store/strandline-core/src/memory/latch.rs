@@ -136,7 +136,7 @@ fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
     memory.yield_core();
 }
 
-/// Whether somebody is overdue for the latch at `at`, which the caller has.
+/// Returns whether somebody is overdue for the latch at `at`, which the caller has.
 pub fn is_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     memory.load(at) & AWAITED != 0
 }
@@ -162,7 +162,7 @@ pub fn wait_while<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
     while !wait_a_little(memory, at, value, u32::MAX) {}
 }
 
-/// As [`wait_while`], unless the thread that is to change the word waits for the calling one.
+/// Like [`wait_while`], unless the thread that is to change the word waits for the calling one.
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock) then.
@@ -172,7 +172,7 @@ pub fn wait_while_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress, 
     Ok(())
 }
 
-/// As [`wait_a_little`], unless the thread that is to change the word waits for the calling one.
+/// Like [`wait_a_little`], unless the thread that is to change the word waits for the calling one.
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock) then.
@@ -219,11 +219,12 @@ fn wait_napping<M: Memory, E>(
     Ok(memory.load(at) != value)
 }
 
-/// Runs `attempt` until it finds a worker, again after each [`notify`] at `at`. That word counts notifications while somebody
-/// waits; the next one counts those who do.
+/// Runs `attempt` until it finds a worker, again after each [`notify`] at `at`. That word counts notifications while somebody waits; the next one
+/// counts those who do.
 ///
 /// # Errors
-/// Those of `attempt`; [`Error::Deadlock`](crate::Error::Deadlock) if the workers are those of transactions that wait for the calling thread.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the workers are those of transactions that wait for the calling thread, and the errors of
+/// `attempt`.
 pub fn wait_for_worker<M: Memory, T>(
     memory: &M,
     at: VolatileAddress,

@@ -81,12 +81,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes. The mapping keeps the file, and with it a lock on it, which
-    /// is given up with the last [`SharedFile`].
+    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes. The mapping keeps the file, and with it a lock on it, which is
+    /// given up with the last [`SharedFile`].
     ///
     /// # Errors
-    /// The system refuses so much address space; for [`MappingKind::SharedSynchronous`] that means that the file is not on
-    /// persistent memory (DAX).
+    /// Returns an error if the system refuses so much address space, or, for [`MappingKind::SharedSynchronous`], if the file is not on persistent
+    /// memory (DAX).
     pub fn file(file: impl Into<SharedFile>, bytes: u64, kind: MappingKind) -> Result<Self> {
         let kept = file.into();
         let file = &kept;
@@ -163,7 +163,7 @@ impl Mapping {
     /// Maps `bytes` bytes of zeroed anonymous memory.
     ///
     /// # Errors
-    /// The system has no memory left.
+    /// Returns an error if the system has no memory left.
     pub fn anonymous(bytes: u64) -> Result<Self> {
         let reserved = mappable(bytes)?;
         let base = system::map_anonymous(reserved)
@@ -253,12 +253,12 @@ impl Mapping {
         }
     }
 
-    /// Gives back the memory of those of the system's pages that lie in the `bytes` bytes at `offset`, where the mapping is a private one
-    /// of a file: stores that went there since it was mapped are gone, and loads find what the file holds. Where the system refuses, they
-    /// stay, and this returns `false`: it is a matter of memory alone to whoever has the same bytes in the file.
+    /// Gives back the memory of those of the system's pages that lie in the `bytes` bytes at `offset`, where the mapping is a private one of a file:
+    /// stores that went there since it was mapped are gone, and loads find what the file holds. Where the system refuses, they stay, and this returns
+    /// `false`: it is a matter of memory alone to whoever has the same bytes in the file.
     ///
     /// # Panics
-    /// They are not whole pages of the mapping.
+    /// Panics if they are not whole pages of the mapping.
     pub fn give_back(&self, offset: u64, bytes: u64) -> bool {
         let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.extent());
         let is_pages = offset.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
@@ -276,7 +276,7 @@ impl Mapping {
     /// Has the words in the `bytes` bytes at `offset` of anonymous memory be zero, and gives back the memory of whole pages of them.
     ///
     /// # Panics
-    /// They are not words of the mapping, or it is one of a file.
+    /// Panics if they are not words of the mapping, or it is one of a file.
     pub fn clear(&self, offset: u64, bytes: u64) {
         assert!(self.file.is_none(), "what a file has is not cleared");
         let behind = offset + bytes;
@@ -295,7 +295,7 @@ impl Mapping {
     /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
     ///
     /// # Errors
-    /// [`Error::NoProtectionKey`].
+    /// Returns [`Error::NoProtectionKey`].
     pub fn protect(mut self) -> Result<Self> {
         self.key = Some(AllocatedKey::protecting(self.base.cast(), self.reserved)?);
         Ok(self)
@@ -374,11 +374,11 @@ impl Mapping {
         }
     }
 
-    /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has
-    /// none, a store would be a bus error.
+    /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has none, a store would be
+    /// a bus error.
     ///
     /// # Errors
-    /// The disk is full. Where the system cannot allocate ahead, the store finds out.
+    /// Returns an error if the disk is full. Where the system cannot allocate ahead, the store finds out.
     pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
         // Whoever punched a hole did so before a transaction by which others came to know of the space.
         let is_sparse = self.is_sparse.load(Ordering::Relaxed);
@@ -386,22 +386,22 @@ impl Mapping {
         allocate(file, offset, bytes)
     }
 
-    /// Gives back the disk space of the `bytes` bytes at `offset` of a file to which stores go: they are zeros from now on, and
-    /// [`Mapping::allocate`] is to be called before they are stored to.
+    /// Gives back the disk space of the `bytes` bytes at `offset` of a file to which stores go: they are zeros from now on, and [`Mapping::allocate`]
+    /// is to be called before they are stored to.
     ///
     /// # Errors
-    /// The file system cannot, or fails.
+    /// Returns an error if the file system cannot, or fails.
     pub fn punch(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         self.is_sparse.store(true, Ordering::Relaxed);
         system::punch(file, offset, bytes)
     }
 
-    /// Makes the holes of a file to which stores go durable, where stores are durable by write-backs. On an ordinary file system nothing is
-    /// durable before the pool is closed.
+    /// Makes the holes of a file to which stores go durable, where stores are durable by write-backs. On an ordinary file system nothing is durable
+    /// before the pool is closed.
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     pub(super) fn flush(&self) -> std::io::Result<()> {
         match &self.file {
             Some(file) if self.is_synchronous => {
@@ -420,7 +420,7 @@ impl Mapping {
     /// [`Mapping::poison`] says so, too.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]; the file cannot be looked at.
+    /// Returns [`Error::Poisoned`], and an error if the file cannot be looked at.
     pub(super) fn check_file(&self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         // First, since another thread may have the file grow meanwhile.
@@ -446,7 +446,7 @@ impl Mapping {
     /// Waits until every changed page of a shared mapping is in the file (`msync`).
     ///
     /// # Errors
-    /// The device failed.
+    /// Returns an error if the device failed.
     pub fn synchronize(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let synchronize = || {
@@ -457,12 +457,12 @@ impl Mapping {
     }
 }
 
-/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the file
-/// system cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) it does nothing, since the files of a pool have no holes there: they are made without,
+/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the file system
+/// cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) it does nothing, since the files of a pool have no holes there: they are made without,
 /// and [`fill_holes`] fills those of copies. To write zeros here would race with stores and checkpoints.
 ///
 /// # Errors
-/// The disk is full, or the file system fails.
+/// Returns an error if the disk is full, or the file system fails.
 pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
     for take in [system::allocate, system::unshare] {
         match take(file, offset, bytes) {
@@ -476,7 +476,7 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
 /// Writes zeros to the holes of a file that is not in use yet, where the file system cannot allocate. Elsewhere it does nothing.
 ///
 /// # Errors
-/// The disk is full, or the file system fails; the contents of the file are as they were.
+/// Returns an error if the disk is full, or the file system fails. The contents of the file are then as they were.
 pub fn fill_holes(file: &File) -> std::io::Result<()> {
     let holes = system::holes(file, file.metadata()?.len())?;
     if holes.is_empty() || system::can_allocate(file) {
@@ -498,7 +498,7 @@ fn write_zeros(file: &File, part: Range<u64>) -> std::io::Result<()> {
 /// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, as far as the file system tells.
 ///
 /// # Errors
-/// The file cannot be looked at.
+/// Returns an error if the file cannot be looked at.
 pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<Range<u64>>> {
     match system::lacking_space(file, bytes) {
         Err(error) if system::is_unsupported(&error) => system::holes(file, bytes),

@@ -124,19 +124,19 @@ pub trait Memory {
     /// Whoever goes on with a view on another thread than it was made on calls this first, there: natively, a thread may
     /// need permission to read the pool. Once it has done so costs next to nothing.
     fn admit_thread(&self) {}
-    /// The calling thread begins a transaction on this memory, until [`Memory::end_transaction`]. Whose identity counts is the
-    /// world's affair: natively the operating system's thread, whichever view it uses; elsewhere the view's thread.
+    /// The calling thread begins a transaction on this memory, until [`Memory::end_transaction`]. Whose identity counts is the world's affair:
+    /// natively the operating system's thread, whichever view it uses; elsewhere the view's thread.
     ///
     /// # Errors
-    /// [`Error::Nested`]: it runs one on it already; [`Error::Forked`].
+    /// Returns [`Error::Forked`], and [`Error::Nested`] if it runs one on it already.
     fn begin_transaction(&self) -> Result<()>;
     /// The calling thread's transaction on this memory has ended, well or not.
     fn end_transaction(&self);
-    /// Whether this is a forked child of the process to which the memory belongs: it must not go on with it.
+    /// Returns whether this is a forked child of the process to which the memory belongs: it must not go on with it.
     fn is_forked(&self) -> bool {
         false
     }
-    /// Whether the calling thread runs a transaction of another pool. In worlds other than native memory no thread does.
+    /// Returns whether the calling thread runs a transaction of another pool. In worlds other than native memory no thread does.
     fn is_nested(&self) -> bool {
         false
     }
@@ -171,11 +171,11 @@ pub trait Memory {
     fn number_transaction(&self, at: VolatileAddress) -> u64 {
         self.fetch_add(at, 1) + 1
     }
-    /// Whether [`Event::Abort`] takes the transaction's stores back (TxAbort): software need not store the old values.
+    /// Returns whether [`Event::Abort`] takes the transaction's stores back (TxAbort): software need not store the old values.
     fn takes_stores_back(&self) -> bool {
         false
     }
-    /// Whether nothing has to be written back: caches survive what the domain survives.
+    /// Returns whether nothing has to be written back: caches survive what the domain survives.
     fn caches_survive(&self) -> bool {
         false
     }
@@ -187,7 +187,7 @@ pub trait Memory {
     /// Tells which part of the persistent space transactions read and write: `words` words from `first` on.
     ///
     /// # Panics
-    /// They are not whole lines inside the space.
+    /// Panics if they are not whole lines inside the space.
     fn set_data(&mut self, _first: PersistentAddress, _words: u64) {}
     /// The words of that part, to be loaded by one check; whoever gets nothing goes the long way. Only native memory has them.
     fn data_words(&self) -> Option<DataWords<'_>> {
@@ -196,7 +196,7 @@ pub trait Memory {
     /// Tells which line of volatile words is stored to by [`Memory::store_own`], which is not to be called before.
     ///
     /// # Panics
-    /// It is no line inside the space.
+    /// Panics if it is no line inside the space.
     fn set_own(&mut self, _line: VolatileAddress) {}
     /// Stores to word `word` of `line`, which is the one of [`Memory::set_own`], as [`Memory::store`] does; native memory need not check
     /// the address.
@@ -283,14 +283,14 @@ pub trait Memory {
     /// Writes back the whole cache (x86's privileged `wbinvd`). `false`: this memory cannot, and the
     /// caller writes the lines back one by one.
     fn write_back_all(&self, step: Step) -> bool;
-    /// Whether write-backs are charged an emulated latency, so that work which only an emulation needs is done.
+    /// Returns whether write-backs are charged an emulated latency, so that work which only an emulation needs is done.
     fn emulates_latency(&self) -> bool;
     /// A spin loop's pause; where threads are coroutines, another one may run.
     fn pause(&self);
     /// Blocks while the word at `at` holds `value`, until [`wake`](Memory::wake) on it; may return early, so
     /// callers check again. Where threads are coroutines, a pause.
     fn wait(&self, at: VolatileAddress, value: u64);
-    /// As [`wait`](Memory::wait), for so long at most; whether that is over. Elsewhere than on native memory it never is.
+    /// Like [`wait`](Memory::wait), for so long at most; whether that is over. Elsewhere than on native memory it never is.
     fn wait_briefly(&self, at: VolatileAddress, value: u64, _nanoseconds: u64) -> bool {
         self.wait(at, value);
         false
@@ -307,7 +307,7 @@ pub trait Memory {
     fn cores(&self) -> Option<usize> {
         None
     }
-    /// Whether there may be a [`Memory::process_barrier`].
+    /// Returns whether there may be a [`Memory::process_barrier`].
     fn has_process_barrier(&self) -> bool {
         false
     }
@@ -326,7 +326,7 @@ pub trait Memory {
     fn loaded_own(&self, _words: u64) {}
     /// The same of words stored.
     fn stored_own(&self, _words: u64) {}
-    /// Whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
+    /// Returns whether `step` is left out: the one mechanism for mutants. Constant `false` natively.
     fn omitted(&self, step: Step) -> bool;
     /// Bytes in the space of `A` by now; the persistent one may grow.
     fn size(&self, space: Space) -> u64;
@@ -338,7 +338,7 @@ pub trait Memory {
     /// Fails from the first failed flush of one of the pool's files on: [`flush`].
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// Returns [`Error::Poisoned`].
     fn check_poison(&self) -> Result<()> {
         self.device().map_or(Ok(()), Device::check)
     }
@@ -351,11 +351,11 @@ pub trait Memory {
         error
     }
 
-    /// Fails if the file that stores go to was deleted or cut short by somebody else; then every later transaction fails as
-    /// well. To be asked when persisting in bulk.
+    /// Fails if the file that stores go to was deleted or cut short by somebody else; then every later transaction fails as well. To be asked when
+    /// persisting in bulk.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// Returns [`Error::Poisoned`].
     fn check_file(&self) -> Result<()> {
         Ok(())
     }
@@ -363,7 +363,7 @@ pub trait Memory {
     /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, where it may have holes.
     ///
     /// # Errors
-    /// The disk is full.
+    /// Returns an error if the disk is full.
     fn make_space(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         match self.device() {
             Some(device) => device.allocate(DeviceFile::Heap, at.offset(), bytes),
@@ -374,11 +374,11 @@ pub trait Memory {
     /// A hint that much of the `bytes` bytes at `at` will soon be stored to.
     fn expect_stores(&self, _at: PersistentAddress, _bytes: u64) {}
 
-    /// Releases the disk space of the `bytes` bytes at `at`, which read as zeros from now on, durably after
-    /// [`Memory::flush_file`]. Space is to be made ([`Memory::make_space`]) before they are stored to.
+    /// Releases the disk space of the `bytes` bytes at `at`, which read as zeros from now on, durably after [`Memory::flush_file`]. Space is to be
+    /// made ([`Memory::make_space`]) before they are stored to.
     ///
     /// # Errors
-    /// The file system cannot punch holes into files, or fails.
+    /// Returns an error if the file system cannot punch holes into files, or fails.
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         match self.device() {
             Some(device) => device.punch(DeviceFile::Heap, at.offset(), bytes),
@@ -415,19 +415,19 @@ pub trait Memory {
         (0..bytes / WORD_BYTES).for_each(|word| self.store(at.word(word), 0));
     }
 
-    /// Has the pool's file, and with it the persistent space, grow to `most` bytes, or where there is no room for so many to `least`;
-    /// durably, where a device is behind it. Returns how many it has then.
+    /// Has the pool's file, and with it the persistent space, grow to `most` bytes, or where there is no room for so many to `least`; durably, where
+    /// a device is behind it. Returns how many it has then.
     ///
     /// # Errors
-    /// The disk is full. Nothing has changed then. Or the longer file could not be made durable, and [`Memory::check_poison`] fails from
-    /// now on.
+    /// Returns an error if the disk is full. Nothing has changed then. Or the longer file could not be made durable, and [`Memory::check_poison`]
+    /// fails from now on.
     fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
         let Some(device) = self.device() else { return Ok(most) };
         let grow = |bytes| device.grow(DeviceFile::Heap, bytes).map(|()| bytes);
         grow(most).or_else(|_| grow(least))
     }
 
-    /// Whether an access of `words` words at `at` is aligned and inside its space.
+    /// Returns whether an access of `words` words at `at` is aligned and inside its space.
     fn contains<A: Address>(&self, at: A, words: u64) -> bool {
         // Rotated, a misaligned offset becomes larger than any size.
         let first = at.offset().rotate_right(3);
@@ -453,10 +453,10 @@ pub trait Memory {
         self.event(Event::Lock(at));
     }
 
-    /// As [`Memory::lock`], unless that would wait for ever.
+    /// Like [`Memory::lock`], unless that would wait for ever.
     ///
     /// # Errors
-    /// As [`Memory::poll_wait`]. The lock is not taken then.
+    /// As for [`Memory::poll_wait`]. The lock is not taken then.
     fn lock_unless_deadlocked(&self, at: VolatileAddress) -> Result<()>
     where
         Self: Sized,

@@ -81,12 +81,11 @@ fn store_protected<R>(key: ProtectionKey, access: impl FnOnce() -> R) -> R {
 }
 
 impl Native {
-    /// A view of `persistent` and `volatile` under `domain`, writing lines back with `instruction`
-    /// (`None`: the best that the processor has).
+    /// A view of `persistent` and `volatile` under `domain`, writing lines back with `instruction` (`None`: the best that the processor has).
     ///
     /// # Errors
-    /// The processor lacks the instruction, or any write-back instruction where the domain needs one;
-    /// [`Error::UnsupportedDomain`]; [`Error::Forked`].
+    /// Returns [`Error::UnsupportedDomain`], [`Error::Forked`], and an error if the processor lacks the instruction, or any write-back instruction
+    /// where the domain needs one.
     pub fn new(
         persistent: Arc<Mapping>,
         volatile: Arc<Mapping>,
@@ -203,7 +202,7 @@ impl Native {
 }
 
 impl Native {
-    /// Whether a thread can read the pool only after it was [admitted](Memory::admit_thread).
+    /// Returns whether a thread can read the pool only after it was [admitted](Memory::admit_thread).
     pub fn is_protected(&self) -> bool {
         self.key.is_some()
     }

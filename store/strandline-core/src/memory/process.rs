@@ -43,7 +43,7 @@ impl Process {
         Self { current, number: current.load(Ordering::Acquire) }
     }
 
-    /// Whether it is the one that runs.
+    /// Returns whether it is the one that runs.
     pub fn is_current(&self) -> bool {
         self.current.load(Ordering::Relaxed) == self.number || self.has_current_identifier()
     }
@@ -57,7 +57,7 @@ impl Process {
     /// Fails in any other process than this.
     ///
     /// # Errors
-    /// [`Error::Forked`].
+    /// Returns [`Error::Forked`].
     pub fn check(&self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Error::Forked) }
     }

@@ -21,11 +21,10 @@ pub(super) struct AllocatedKey(ProtectionKey);
 pub(super) struct ProtectionKey(u32);
 
 impl AllocatedKey {
-    /// A key of its own for the `bytes` bytes at `base`, which nobody can store to from now on but through
-    /// [`ProtectionKey::window`].
+    /// A key of its own for the `bytes` bytes at `base`, which nobody can store to from now on but through [`ProtectionKey::window`].
     ///
     /// # Errors
-    /// [`Error::NoProtectionKey`]: the processor or the system has no keys, or all are taken.
+    /// Returns [`Error::NoProtectionKey`] if the processor or the system has no keys, or all are taken.
     pub fn protecting(base: *mut c_void, bytes: usize) -> Result<Self> {
         let key = Self(ProtectionKey(imp::allocate().map_err(|source| Error::NoProtectionKey { source })?));
         imp::attach(key.0.0, base, bytes)

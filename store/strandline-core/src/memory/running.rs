@@ -40,11 +40,11 @@ impl Outside {
         if is_running(&(self.first..self.end)) { Err(Error::Nested) } else { Ok(()) }
     }
 
-    /// Checks that the calling thread may wait until no transaction of the pool runs: such a transaction may itself wait for one that the
-    /// thread runs on another pool.
+    /// Checks that the calling thread may wait until no transaction of the pool runs: such a transaction may itself wait for one that the thread runs
+    /// on another pool.
     ///
     /// # Errors
-    /// As [`Outside::check`]; [`Error::Parameter`] if the thread runs a transaction of another pool.
+    /// Returns [`Error::Parameter`] if the thread runs a transaction of another pool, and the errors of [`Outside::check`].
     pub fn check_all(&self) -> Result<()> {
         self.check()?;
         if ONLY.get() == 0 {
@@ -134,7 +134,7 @@ fn end_one(worker: u64) {
     });
 }
 
-/// Whether the calling thread runs a transaction of the pool whose volatile words these are.
+/// Returns whether the calling thread runs a transaction of the pool whose volatile words these are.
 #[inline]
 fn is_running(words: &Range<u64>) -> bool {
     let only = ONLY.get();
@@ -142,7 +142,7 @@ fn is_running(words: &Range<u64>) -> bool {
         || (only == SEVERAL && ALL.with(|all| all.borrow().iter().any(|worker| words.contains(worker))))
 }
 
-/// Whether the calling thread runs a transaction of any pool but the one whose volatile words these are.
+/// Returns whether the calling thread runs a transaction of any pool but the one whose volatile words these are.
 pub(super) fn is_nested(words: &Range<u64>) -> bool {
     match ONLY.get() {
         0 => false,

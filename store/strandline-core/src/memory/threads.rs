@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 /// Starts a thread that runs `body`, and `panicked` with what the panic said if `body` panics.
 ///
 /// # Errors
-/// The system has no thread left (`RLIMIT_NPROC`, `pids.max`).
+/// Returns an error if the system has no thread left (`RLIMIT_NPROC`, `pids.max`).
 pub fn start(
     name: &str,
     body: impl FnOnce() + Send + 'static,
@@ -24,7 +24,7 @@ pub fn start(
 /// Starts a thread that ends within `scope`.
 ///
 /// # Errors
-/// As [`start`].
+/// As for [`start`].
 pub fn start_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     body: impl FnOnce() -> T + Send + 'scope,

@@ -42,7 +42,7 @@ impl WriteBackInstruction {
         }
     }
 
-    /// Whether this processor has the instruction (CPUID leaf 7, leaf 1 for `clflush`).
+    /// Returns whether this processor has the instruction (CPUID leaf 7, leaf 1 for `clflush`).
     pub fn is_supported(self) -> bool {
         imp::supported(self)
     }

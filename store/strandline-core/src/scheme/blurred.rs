@@ -207,11 +207,10 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) -> Res
     Ok(())
 }
 
-/// Persists all transactions so far in bulk and moves the watermark up; the caller holds
-/// [`SharedLayout::BULK`]. Commits go on meanwhile.
+/// Persists all transactions so far in bulk and moves the watermark up; the caller holds [`SharedLayout::BULK`]. Commits go on meanwhile.
 ///
 /// # Errors
-/// As [`wait_for_commits`].
+/// As for [`wait_for_commits`].
 pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
@@ -230,7 +229,7 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
 /// Persists all transactions so far in bulk, while others run: what their logs have need not be replayed any more.
 ///
 /// # Errors
-/// As [`wait_for_commits`].
+/// As for [`wait_for_commits`].
 pub fn persist_everything<M: Memory>(view: &View<M>) -> Result<()> {
     view.memory.lock_unless_deadlocked(SharedLayout::BULK)?;
     let persisted = persist_in_bulk(view);

@@ -20,8 +20,8 @@ use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::log::{roll_back_journal, zero};
 use crate::memory::{Memory, PersistentAddress, Step};
 
-/// Recovers a pool by the scheme that its state word names; `begins` is told when a step begins. Run by one
-/// thread, before any transaction. Idempotent: a crash inside it is recovered by running it again.
+/// Recovers a pool by the scheme that its state word names; `begins` is told when a step begins. Run by one thread, before any transaction.
+/// Idempotent: a crash inside it is recovered by running it again.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -42,8 +42,8 @@ use crate::memory::{Memory, PersistentAddress, Step};
 /// ```
 ///
 /// # Errors
-/// The log directory or a log names an address where none can be, or the state word an unknown scheme; or the
-/// pool was used without persistence. Nothing has been changed then.
+/// Returns an error if the log directory or a log contains an impossible address, if the state word names an unknown scheme, or if the pool was used
+/// without persistence. Nothing has been changed then.
 pub fn recover<M: SchemeMemory>(
     view: &View<M>,
     schemes: Schemes,
@@ -62,7 +62,7 @@ pub fn recover<M: SchemeMemory>(
 /// Empties the logs of a pool that was cleanly closed, whichever scheme they belong to.
 ///
 /// # Errors
-/// The log directory names an address where no log can be. Nothing has been changed then.
+/// Returns an error if the log directory names an address where no log can be. Nothing has been changed then.
 pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
     let logs = logs(view)?;
     let watermark = view.memory.load(Layout::WATERMARK);
@@ -76,11 +76,10 @@ pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
 /// The highest number that a transaction may have. Counting from 1, none gets there.
 const MAXIMAL_TRANSACTION: u64 = 1 << 62;
 
-/// Refuses a transaction's number, or a timestamp, that only damage can have made: the clock that goes on from there would
-/// overflow.
+/// Refuses a transaction's number, or a timestamp, that only damage can have made: the clock that goes on from there would overflow.
 ///
 /// # Errors
-/// [`Error::Damaged`].
+/// Returns [`Error::Damaged`].
 pub fn check_transaction(highest: u64) -> Result<()> {
     if highest > MAXIMAL_TRANSACTION {
         return Err(Error::damaged(format!(
@@ -93,7 +92,7 @@ pub fn check_transaction(highest: u64) -> Result<()> {
 /// The logs in the directory.
 ///
 /// # Errors
-/// It names an address where no log can be.
+/// Returns an error if it names an address where no log can be.
 pub fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> {
     let mut logs = Vec::new();
     for index in 0..view.layout.geometry.logs {
@@ -134,7 +133,7 @@ fn store_state<M: Memory>(memory: &M, state: PoolState) {
 /// The scheme whose logs the pool has.
 ///
 /// # Errors
-/// An unknown one.
+/// Returns an error if the scheme is unknown.
 pub(crate) fn current<M: Memory>(view: &View<M>, schemes: Schemes) -> Result<SchemeKind> {
     schemes.of_code(PoolState::decode(view.memory.load(Layout::STATE)).scheme)
 }
@@ -142,7 +141,7 @@ pub(crate) fn current<M: Memory>(view: &View<M>, schemes: Schemes) -> Result<Sch
 /// Makes the pool one of scheme `new`; the caller holds [`SharedLayout::LEASES`].
 ///
 /// # Errors
-/// A worker of another scheme exists.
+/// Returns an error if a worker of another scheme exists.
 pub(crate) fn adopt<M: SchemeMemory>(view: &View<M>, new: SchemeKind, schemes: Schemes) -> Result<()> {
     let memory = &view.memory;
     let mut state = PoolState::decode(memory.load(Layout::STATE));

@@ -127,13 +127,13 @@ impl SchemeDescriptor {
         self.steps.iter().copied().flatten().copied()
     }
 
-    /// Whether it says only when a worker is drained that commits are durable: under persistency models whose barriers
+    /// Returns whether it says only when a worker is drained that commits are durable: under persistency models whose barriers
     /// order and do not wait.
     pub fn acknowledges_when_drained(&self) -> bool {
         self.persistency.is_some_and(|model| model != Persistency::EagerSync)
     }
 
-    /// Whether what it acknowledges survives without a hardware scheme.
+    /// Returns whether what it acknowledges survives without a hardware scheme.
     pub fn is_durable(&self) -> bool {
         self.durability == Durability::Software
     }
@@ -187,7 +187,7 @@ impl Schemes {
     /// The scheme with this number in a pool's state word.
     ///
     /// # Errors
-    /// [`Error::OtherScheme`]: there is none among these.
+    /// Returns [`Error::OtherScheme`] if there is none among these.
     pub fn of_code(self, code: u64) -> Result<SchemeKind> {
         self.iter().find(|kind| kind.code == code).ok_or(Error::OtherScheme { path: None, code })
     }

@@ -182,7 +182,7 @@ impl Erased {
 
 /// What of a [`Scheme`] needs no worker, over any of the memories: [`SchemeMemory`] calls it.
 pub trait AnyScheme: Sync + OperationsOnAll {
-    /// Whether a helper should run [`SchemeMemory::help`] beside the workers.
+    /// Returns whether a helper should run [`SchemeMemory::help`] beside the workers.
     fn has_helper(&self) -> bool;
 }
 
@@ -205,7 +205,7 @@ pub trait SchemeMemory: Memory + Sized {
     /// Recovers a pool that this scheme has written, whatever its state word says: [`Scheme::recover`].
     ///
     /// # Errors
-    /// A log is damaged. Nothing has been changed then.
+    /// Returns an error if a log is damaged. Nothing has been changed then.
     fn recover(
         kind: SchemeKind,
         view: &View<Self>,

@@ -124,7 +124,7 @@ pub trait Scheme: Sized {
     /// Makes room after [`Full`] and the abort that followed.
     ///
     /// # Errors
-    /// [`Error::TransactionTooLarge`]: the transaction had the whole log to itself.
+    /// Returns [`Error::TransactionTooLarge`] if the transaction had the whole log to itself.
     fn make_room<M: Memory>(
         &mut self,
         _view: &View<M>,
@@ -136,12 +136,11 @@ pub trait Scheme: Sized {
 
     /// Where isolation is by locks: the running transaction has taken those that it declared.
     fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}
-    /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to
-    /// releasing the locks; the worker has log `log`, and the words of `writes` are to be stored home. Here: as the
-    /// redo schemes do.
+    /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to releasing the locks; the worker has
+    /// log `log`, and the words of `writes` are to be stored home. Here: as the redo schemes do.
     ///
     /// # Errors
-    /// The transaction is too large. Nothing has happened then, and the locks are still held.
+    /// Returns an error if the transaction is too large. Nothing has happened then, and the locks are still held.
     fn commit_locked<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -181,7 +180,7 @@ pub trait Scheme: Sized {
     /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
     ///
     /// # Errors
-    /// A log is damaged. Nothing has been changed then.
+    /// Returns an error if a log is damaged. Nothing has been changed then.
     fn recover<M: Memory>(
         view: &View<M>,
         begins: &mut dyn FnMut(RecoveryStep),

@@ -33,9 +33,9 @@ pub trait Logging: Default {
     const READING: Reading;
     /// Records at the end of each log that it needs for itself; they may be the checkpoint's too.
     const RESERVED: u32 = 0;
-    /// As [`Scheme::TAKES_WRITES`].
+    /// Like [`Scheme::TAKES_WRITES`].
     const TAKES_WRITES: bool = true;
-    /// As [`Scheme::KEEPS_VALUES`].
+    /// Like [`Scheme::KEEPS_VALUES`].
     const KEEPS_VALUES: bool = true;
     /// Whether records go past the cache.
     const PAST_CACHE: bool = false;
@@ -78,7 +78,7 @@ pub trait Checkpoint {
     const RESERVED: u32;
     /// Whether a helper must run beside the workers ([`Scheme::help`]).
     const HELPER: bool = false;
-    /// As [`Scheme::IS_AWAITED`].
+    /// Like [`Scheme::IS_AWAITED`].
     const AWAITS: bool = false;
 
     /// The running transaction has stored home and holds its locks still.

@@ -97,7 +97,7 @@ impl Position {
         &mut self.walk
     }
 
-    /// Whether keys of this hash belong to the chain here, in a store of so many buckets.
+    /// Returns whether keys of this hash belong to the chain here, in a store of so many buckets.
     fn holds(&self, hash: u64, buckets: u64) -> bool {
         let steps = (0..).zip(self.path.iter().skip(1));
         self.path.first() == Some(&bucket(hash, buckets))
@@ -173,12 +173,12 @@ impl KeyValueStore {
     /// The longest value in bytes. What a transaction can write is less, unless the pool's logs are large.
     pub const MAX_VALUE_BYTES: u64 = 1 << 28;
 
-    /// Creates a store of `buckets` buckets under the root word `root`. A store of the same size that is there
-    /// already is completed, if its creation was interrupted, and opened.
+    /// Creates a store of `buckets` buckets under the root word `root`. A store of the same size that is there already is completed, if its creation
+    /// was interrupted, and opened.
     ///
     /// # Errors
-    /// `buckets` is 0 or too large ([`Error::Parameter`]); the pool is full; something else hangs from `root`
-    /// ([`Error::WrongStructure`]); as [`Runner::run`].
+    /// Returns [`Error::Parameter`] if `buckets` is 0 or too large, [`Error::WrongStructure`] if something else hangs from `root`, an error if the
+    /// pool is full, and the errors of [`Runner::run`].
     pub fn create(runner: &mut impl Runner, root: PersistentAddress, buckets: u64) -> Result<Self> {
         if buckets == 0 {
             return Err(Error::Parameter("a key-value store needs a bucket".into()));
@@ -189,8 +189,8 @@ impl KeyValueStore {
     /// Opens the store under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]), or one that was not
-    /// created completely ([`Error::Incomplete`]).
+    /// Returns [`Error::Missing`] if there is none, [`Error::WrongStructure`] if something else is there, and [`Error::Incomplete`] if its creation
+    /// was interrupted.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         let buckets = Words::open(tx, KIND, root, KIND.tag(0, 0))?;
         if buckets.length == 0 {
@@ -412,7 +412,7 @@ impl KeyValueStore {
     /// The value of `key`.
     ///
     /// # Errors
-    /// A conflict; the store is damaged.
+    /// Returns an error after a conflict or if the store is damaged.
     pub fn get(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Vec<u8>>, Abort> {
         let mut value = Vec::new();
         Ok(self.get_into(tx, key, &mut value)?.then_some(value))
@@ -421,7 +421,7 @@ impl KeyValueStore {
     /// Reads the value of `key` into `value`, whose memory is used again; whether the key is there.
     ///
     /// # Errors
-    /// As [`KeyValueStore::get`].
+    /// As for [`KeyValueStore::get`].
     pub fn get_into(&self, tx: &mut impl Read, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Abort> {
         let Some(node) = self.look_up(tx, key)? else { return Ok(false) };
         check_length(tx, node.at, node.words())?;
@@ -443,10 +443,10 @@ impl KeyValueStore {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`KeyValueStore::get`].
+    /// As for [`KeyValueStore::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
         Ok(self.look_up(tx, key)?.is_some())
     }
@@ -454,7 +454,7 @@ impl KeyValueStore {
     /// Gives `key` the value `value`; whether it had one before.
     ///
     /// # Errors
-    /// Key or value are too long ([`Error::Parameter`]); the pool is full; as [`KeyValueStore::get`] and
+    /// Returns [`Error::Parameter`] if key or value are too long, an error if the pool is full, and the errors of [`KeyValueStore::get`] and
     /// [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
         with_buffer((value.len() as u64).div_ceil(8), |words| {
@@ -538,11 +538,11 @@ impl KeyValueStore {
         Ok(at)
     }
 
-    /// Writes `bytes` from byte `offset` of the value of `key` on, in whole words, whether they differ from what is there or not;
-    /// whether it did: there is such a value, and both numbers are multiples of 8.
+    /// Writes `bytes` from byte `offset` of the value of `key` on, in whole words, whether they differ from what is there or not; whether it did:
+    /// there is such a value, and both numbers are multiples of 8.
     ///
     /// # Errors
-    /// As [`KeyValueStore::get`] and [`Transaction::write`].
+    /// As for [`KeyValueStore::get`] and [`Transaction::write`].
     pub fn overwrite(
         &self,
         tx: &mut impl Transaction,
@@ -590,7 +590,7 @@ impl KeyValueStore {
     /// Removes `key`; whether it was there.
     ///
     /// # Errors
-    /// As [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: &[u8]) -> Result<bool, Abort> {
         match self.locate(tx, hash(key), key)? {
             (cell, Some(node), _) => self.unlink(tx, cell, &node).map(|()| true),

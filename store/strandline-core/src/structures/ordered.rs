@@ -2,7 +2,7 @@
 
 use std::ops::{Bound, RangeBounds};
 
-/// Whether `key` lies before all keys of a range.
+/// Returns whether `key` lies before all keys of a range.
 pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     match keys.start_bound() {
         Bound::Included(start) => key < start,
@@ -11,7 +11,7 @@ pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     }
 }
 
-/// Whether `key` lies behind all keys of a range.
+/// Returns whether `key` lies behind all keys of a range.
 pub fn is_behind<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     match keys.end_bound() {
         Bound::Included(end) => key > end,
@@ -29,7 +29,7 @@ macro_rules! ordered_methods {
         /// Calls `visit` with every key and value, keys ascending.
         ///
         /// # Errors
-        /// A conflict; the structure is damaged; those of `visit`.
+        /// Returns an error after a conflict or if the structure is damaged, and the errors of `visit`.
         pub fn for_each(
             &self,
             tx: &mut impl Read,
@@ -41,7 +41,7 @@ macro_rules! ordered_methods {
         /// Calls `visit` with the keys in `keys` and their values, keys ascending.
         ///
         /// # Errors
-        /// A conflict; the structure is damaged; those of `visit`.
+        /// Returns an error after a conflict or if the structure is damaged, and the errors of `visit`.
         pub fn range(
             &self,
             tx: &mut impl Read,
@@ -54,7 +54,7 @@ macro_rules! ordered_methods {
         /// The least key in `keys` and its value.
         ///
         /// # Errors
-        /// A conflict; the structure is damaged.
+        /// Returns an error after a conflict or if the structure is damaged.
         pub fn first(&self, tx: &mut impl Read, keys: impl RangeBounds<K>) -> Result<Option<(K, V)>, Abort> {
             let mut first = None;
             self.scan(tx, keys, |key, value| {
@@ -67,7 +67,7 @@ macro_rules! ordered_methods {
         /// Number of keys, by counting them.
         ///
         /// # Errors
-        /// A conflict; the structure is damaged.
+        /// Returns an error after a conflict or if the structure is damaged.
         pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
             let mut count = 0;
             self.for_each(tx, |_, _| {

@@ -115,7 +115,7 @@ impl RootDescription {
     /// Fails unless the value's block has room for its tag and its words.
     ///
     /// # Errors
-    /// [`Error::Damaged`].
+    /// Returns [`Error::Damaged`].
     pub fn check(&self, tx: &mut (impl Transaction + ?Sized)) -> Result<(), Abort> {
         if tx.has_room(self.value, self.root_type.words.saturating_add(1).saturating_mul(8))? {
             return Ok(());

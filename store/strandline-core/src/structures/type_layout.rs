@@ -96,7 +96,7 @@ pub const fn largest_packed(variants: &[Option<usize>]) -> Option<usize> {
 /// A size that is known.
 ///
 /// # Panics
-/// It is not.
+/// Panics if it is not.
 pub const fn size(size: Option<usize>) -> usize {
     size.expect("values of one size have a size")
 }
@@ -168,7 +168,7 @@ pub const fn tag(layout: u64) -> u64 {
 /// Stands for the tag of any layout, where whoever looks does not know the types.
 pub const ANY_TAG: u64 = 0;
 
-/// Whether what has the tag `found` may be taken for what has the tag `expected`.
+/// Returns whether what has the tag `found` may be taken for what has the tag `expected`.
 pub const fn is_of(found: u64, expected: u64) -> bool {
     found == expected || expected == ANY_TAG && found >> 48 == MAGIC
 }

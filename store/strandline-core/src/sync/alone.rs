@@ -55,7 +55,7 @@ impl SharedLog {
         })
     }
 
-    /// Whether a large transaction has so many dirty pages that it should write them.
+    /// Returns whether a large transaction has so many dirty pages that it should write them.
     pub(crate) fn is_dirty_enough<M: Memory>(&self, view: &View<M>) -> bool {
         let memory = &view.memory;
         memory.load(self.count(memory.load(self.active_bitmap()))) >= self.dirty_bound
@@ -64,7 +64,7 @@ impl SharedLog {
     /// Writes all dirty pages, and the journal first, of which `durable` granules were durable before.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
     pub(crate) fn write_alone<M: Memory>(
         &self,
         view: &View<M>,
@@ -173,7 +173,7 @@ impl SharedLog {
     /// Ends what [`SharedLog::begin_alone`] began: transaction `transaction` is in the heap file when this returns, durably.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned): the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the outcome is unknown.
     pub(crate) fn end_alone<M: Memory>(
         &self,
         view: &View<M>,
@@ -207,7 +207,7 @@ impl SharedLog {
             .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))
     }
 
-    /// Whether there is the journal of a large transaction that belongs to this generation or a later one.
+    /// Returns whether there is the journal of a large transaction that belongs to this generation or a later one.
     pub(super) fn has_journal_since<M: Memory>(&self, memory: &M, generation: u64) -> bool {
         let [granules, of, checksum] =
             [JournalHeader::GRANULES, JournalHeader::GENERATION, JournalHeader::CHECKSUM]
@@ -218,7 +218,7 @@ impl SharedLog {
     /// The journal of a large transaction that a crash has cut short, where the newest slot has this generation.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged).
+    /// Returns [`Error::Damaged`](crate::Error::Damaged).
     pub(super) fn find_journal<M: Memory>(&self, view: &View<M>, generation: u64) -> Result<Option<Journal>> {
         let memory = &view.memory;
         let [granules, of, checksum] =

@@ -233,8 +233,8 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
     }
 }
 
-/// Whether this is the header of a log of the pool with this UUID in the format of an older version. Once the pool was closed cleanly nothing in it
-/// is needed.
+/// Returns whether this is the header of a log of the pool with this UUID in the format of an older version. Once the pool was closed cleanly nothing
+/// in it is needed.
 pub(super) fn is_older_header(header: &[u8], pool: &[u8; 16]) -> bool {
     word(header, 0) == MAGIC
         && word(header, 1) < VERSION
@@ -242,7 +242,7 @@ pub(super) fn is_older_header(header: &[u8], pool: &[u8; 16]) -> bool {
         && word(header, HEADER_FIELDS) == header_checksum(header)
 }
 
-/// Whether a damaged header was `good`: its checksum, or everything but its checksum.
+/// Returns whether a damaged header was `good`: its checksum, or everything but its checksum.
 pub(super) fn may_have_been(damaged: &[u8], good: &[u8]) -> bool {
     let fields = 8 * HEADER_FIELDS;
     damaged[..fields] == good[..fields] || word(damaged, HEADER_FIELDS) == word(good, HEADER_FIELDS)

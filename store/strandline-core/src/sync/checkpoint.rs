@@ -96,11 +96,11 @@ impl SharedLog {
         self.checkpoint_at(view, Haste::Hurried)
     }
 
-    /// The same, so that commits meanwhile feel little of it, as long as nobody waits for its end. For the thread that runs
-    /// checkpoints in the background.
+    /// The same, so that commits meanwhile feel little of it, as long as nobody waits for its end. For the thread that runs checkpoints in the
+    /// background.
     ///
     /// # Errors
-    /// As [`SharedLog::checkpoint`].
+    /// As for [`SharedLog::checkpoint`].
     pub fn checkpoint_calmly<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
         self.checkpoint_at(view, Haste::Calm)
     }
@@ -119,7 +119,7 @@ impl SharedLog {
     /// slots is damaged later.
     ///
     /// # Errors
-    /// As [`SharedLog::checkpoint`].
+    /// As for [`SharedLog::checkpoint`].
     pub(crate) fn checkpoint_both<M: Memory>(&self, view: &View<M>) -> Result<()> {
         self.hold_latch_of_checkpoints(view, || {
             self.check_poison(&view.memory)?;
@@ -225,7 +225,7 @@ impl SharedLog {
         })
     }
 
-    /// Whether a checkpoint writes one page at a time, which delays commits less.
+    /// Returns whether a checkpoint writes one page at a time, which delays commits less.
     fn is_calm<M: Memory>(&self, memory: &M, haste: Haste) -> bool {
         haste == Haste::Calm && !self.is_pressed(memory)
     }
@@ -323,11 +323,11 @@ impl SharedLog {
         Ok(end)
     }
 
-    /// Writes what the newest slot says over the older one, after which nothing leads to what is in the log. No transaction runs, and no
-    /// other checkpoint.
+    /// Writes what the newest slot says over the older one, after which nothing leads to what is in the log. No transaction runs, and no other
+    /// checkpoint.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
     pub(crate) fn repeat_slot<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         let (start, watermark) = (memory.load(self.start()), memory.load(self.last_transaction()));

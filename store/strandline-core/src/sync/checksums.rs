@@ -233,10 +233,11 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
     }
 }
 
-/// Makes the file of checksums, which is empty, for a pool whose heap file nobody changes meanwhile: of all pages that are not zeros. Durable on return.
+/// Makes the file of checksums, which is empty, for a pool whose heap file nobody changes meanwhile: of all pages that are not zeros. Durable on
+/// return.
 ///
 /// # Errors
-/// The device fails.
+/// Returns an error if the device fails.
 pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -> io::Result<()> {
     device.extend(SUMS, PAGE_BYTES)?;
     device.write(SUMS, 0, &header(pool))?;
@@ -263,10 +264,10 @@ pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -
     device.flush(SUMS)
 }
 
-/// Whether the file is one of checksums of this pool; what is wrong with it otherwise.
+/// Returns whether the file is one of checksums of this pool; what is wrong with it otherwise.
 ///
 /// # Errors
-/// The device fails.
+/// Returns an error if the device fails.
 pub fn check_checksums_header(device: &dyn Device, pool: &[u8; 16]) -> io::Result<Result<(), &'static str>> {
     let (mut found, expected) = (AlignedBuffer::new(PAGE_BYTES as usize), header(pool));
     if device.size(SUMS)? < PAGE_BYTES {
@@ -299,7 +300,7 @@ impl<'d> Verifier<'d> {
     /// For the pool on `device`, which has checksums.
     ///
     /// # Errors
-    /// The device fails.
+    /// Returns an error if the device fails.
     pub fn new(device: &'d dyn Device, pool: &[u8; 16], layout: &Layout) -> io::Result<Self> {
         let known = (device.size(SUMS)? / PAGE_BYTES).saturating_sub(1) * IN_PAGE;
         let table = AlignedBuffer::new(PAGE_BYTES as usize);
@@ -321,10 +322,10 @@ impl<'d> Verifier<'d> {
         Ok(bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)))
     }
 
-    /// Whether these contents are not what was written to the page.
+    /// Returns whether these contents are not what was written to the page.
     ///
     /// # Errors
-    /// The device fails.
+    /// Returns an error if the device fails.
     pub fn is_damaged(&mut self, page: u64, contents: &[u8]) -> io::Result<bool> {
         let found = self.pages.checksum(page, contents);
         if [0, found].contains(&self.recorded(page)?) {
@@ -338,7 +339,7 @@ impl<'d> Verifier<'d> {
     /// All pages of the heap file that are not what was written there, but for those in `left_out`, which recovery will write again.
     ///
     /// # Errors
-    /// The device fails.
+    /// Returns an error if the device fails.
     pub fn damaged_pages(&mut self, left_out: &HashSet<u64>) -> io::Result<Vec<u64>> {
         let end = self.device.size(DeviceFile::Heap)? / PAGE_BYTES;
         let mut contents = AlignedBuffer::new((BATCH_PAGES.min(end) * PAGE_BYTES) as usize);

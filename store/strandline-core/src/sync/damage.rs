@@ -41,7 +41,7 @@ impl LogDamage {
     /// Reads the whole ring, whose blocks behind this slot end at number `end`.
     ///
     /// # Errors
-    /// The device's.
+    /// Returns the device's error.
     pub(super) fn find(
         device: &dyn Device,
         ring: u64,

@@ -175,7 +175,7 @@ impl FileDevice {
         Self::over(OpenFile::with_direct(heap, writable, false), OpenFile::with_direct(log, writable, true))
     }
 
-    /// Whether it has a file of checksums.
+    /// Returns whether it has a file of checksums.
     pub fn has_checksums(&self) -> bool {
         self.checksums.is_some()
     }
@@ -216,7 +216,7 @@ impl FileDevice {
     /// Takes disk space for what the log, and the checksums, have none of: a copy may have holes, or share it with the original.
     ///
     /// # Errors
-    /// The disk is full.
+    /// Returns an error if the disk is full.
     pub fn take_space_for_log(&self) -> io::Result<()> {
         for file in [Some(&self.log), self.checksums.as_ref()].into_iter().flatten() {
             fill_holes(&file.buffered)?;
@@ -228,11 +228,11 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Takes disk space for what these parts of the heap file, which are in use, have none of. What the disk has no room for is
-    /// taken when a transaction changes it ([`Device::needs_space`]), before that is acknowledged.
+    /// Takes disk space for what these parts of the heap file, which are in use, have none of. What the disk has no room for is taken when a
+    /// transaction changes it ([`Device::needs_space`]), before that is acknowledged.
     ///
     /// # Errors
-    /// The file cannot be looked at; the disk is full, on a file system where reading a hole takes space.
+    /// Returns an error if the file cannot be looked at or if the disk is full, on a file system where reading a hole takes space.
     pub fn take_space_for_heap(&self, used: &[Range<u64>]) -> io::Result<()> {
         let file = &self.heap.buffered;
         let mut is_lacking = false;
@@ -282,7 +282,7 @@ impl FileDevice {
     }
 
     /// # Panics
-    /// It has no checksums, and is asked for them.
+    /// Panics if it has no checksums, and is asked for them.
     fn file(&self, file: DeviceFile) -> &OpenFile {
         match file {
             DeviceFile::Heap => &self.heap,

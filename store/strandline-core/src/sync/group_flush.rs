@@ -27,11 +27,10 @@ use crate::log::RECORD_BLOCKS;
 pub(super) const WRITE_BLOCKS: u64 = 256;
 
 impl SharedLog {
-    /// Waits until the transaction with this TxID, and all before it, are durable in the log; leads a flush if
-    /// nobody does.
+    /// Waits until the transaction with this TxID, and all before it, are durable in the log; leads a flush if nobody does.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned): the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the outcome is unknown.
     pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
         let memory = &view.memory;
         self.wait_flushed(view, false, || memory.load(self.durable_transaction()) >= transaction)
@@ -40,7 +39,7 @@ impl SharedLog {
     /// Waits until a durable block says that all blocks below `end`, which are durable, were so before it was written.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
     pub(super) fn wait_marked<M: Memory>(&self, view: &View<M>, end: u64) -> Result<()> {
         let memory = &view.memory;
         self.wait_flushed(view, true, || memory.load(self.marked()) >= end)

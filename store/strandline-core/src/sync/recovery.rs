@@ -201,10 +201,10 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
     Ok(LogHeader { identity, ring, lives })
 }
 
-/// Whether the log file has the header of an older format, and is that of the pool with this UUID.
+/// Returns whether the log file has the header of an older format, and is that of the pool with this UUID.
 ///
 /// # Errors
-/// The device fails.
+/// Returns an error if the device fails.
 pub(crate) fn is_older_log(device: &dyn Device, pool: &[u8; 16]) -> io::Result<bool> {
     if device.size(DeviceFile::Log)? < BLOCK_BYTES {
         return Ok(false);
@@ -400,7 +400,7 @@ impl SharedLog {
     /// Replays the log into memory and writes nothing, for a pool that is only read.
     ///
     /// # Errors
-    /// As [`SharedLog::recover`].
+    /// As for [`SharedLog::recover`].
     pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
         let mut found = self.find(view, self.device(view)?)?;
         if let Some(journal) = &found.journal {
@@ -414,7 +414,7 @@ impl SharedLog {
     /// The pages that recovery would write: until then they may be as a crash left them.
     ///
     /// # Errors
-    /// As [`SharedLog::recover`].
+    /// As for [`SharedLog::recover`].
     pub fn logged_pages<M: Memory>(&self, view: &View<M>) -> Result<HashSet<u64>> {
         let found = self.find(view, self.device(view)?)?;
         let mut pages = HashSet::new();
@@ -437,11 +437,11 @@ impl SharedLog {
         }
     }
 
-    /// Ends the life in which a pool was made, whose log nobody needs after this: the next one begins with the number `life`. No
-    /// transaction runs, and no checkpoint.
+    /// Ends the life in which a pool was made, whose log nobody needs after this: the next one begins with the number `life`. No transaction runs,
+    /// and no checkpoint.
     ///
     /// # Errors
-    /// The device fails.
+    /// Returns an error if the device fails.
     pub(crate) fn end_creation<M: Memory>(&self, view: &View<M>, life: u64) -> Result<()> {
         let (memory, device) = (&view.memory, self.device(view)?);
         self.checkpoint(view)?;

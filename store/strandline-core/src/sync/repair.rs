@@ -29,10 +29,10 @@ pub(crate) struct OwnLog {
 }
 
 impl OwnLog {
-    /// Whether the log with this header and ring was last used with the heap, and neither was put back from an older copy.
+    /// Returns whether the log with this header and ring was last used with the heap, and neither was put back from an older copy.
     ///
     /// # Errors
-    /// The log cannot be read.
+    /// Returns an error if the log cannot be read.
     pub fn is(&self, device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
         let LogHeader { identity, ring, lives } = header;
         if *identity != self.identity || self.slot.life == lives.current || self.other_is_damaged {
@@ -47,7 +47,7 @@ impl OwnLog {
 /// The log that belongs to the heap file of this pool; `None`: the pool never had a log, or neither slot is valid.
 ///
 /// # Errors
-/// The heap file cannot be read.
+/// Returns an error if the heap file cannot be read.
 pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<OwnLog>> {
     let (mut newest, mut valid): (Option<CheckpointSlot>, _) = (None, 0);
     let mut page = vec![0; PAGE_BYTES as usize];
@@ -68,11 +68,11 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
     }))
 }
 
-/// Writes the header of this log again, if it is certain what it was: the slot and the file's size tell the ring's, of which more blocks
-/// follow S, the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
+/// Writes the header of this log again, if it is certain what it was: the slot and the file's size tell the ring's, of which more blocks follow S,
+/// the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
 ///
 /// # Errors
-/// The device's.
+/// Returns the device's error.
 pub(crate) fn mend_log_header(
     device: &dyn Device,
     OwnLog { identity, slot: CheckpointSlot { life, start, ring, .. }, .. }: OwnLog,
@@ -110,10 +110,10 @@ fn blocks_from(device: &dyn Device, start: u64, ring: u64, life: u64, seed: u32)
     Ok(ring)
 }
 
-/// Whether the log has a block that was written since its pool was published. Reads all of it.
+/// Returns whether the log has a block that was written since its pool was published. Reads all of it.
 ///
 /// # Errors
-/// The device's.
+/// Returns the device's error.
 pub(crate) fn was_used(device: &dyn Device, header: &LogHeader) -> io::Result<bool> {
     holds_life(device, header.identity, header.ring, |life| life != CREATION)
 }
@@ -163,7 +163,7 @@ pub(super) fn visit_blocks(
 /// The heads of all blocks that are whole and at their place in the ring, in no order.
 ///
 /// # Errors
-/// The device's.
+/// Returns the device's error.
 pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<BlockHead>> {
     let mut heads = Vec::new();
     visit_blocks(device, header.ring, header.identity.seed(), |head, _| heads.push(head))?;
@@ -173,7 +173,7 @@ pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<Blo
 /// The damage in the log of a pool that was not closed, as far as the whole ring proves any.
 ///
 /// # Errors
-/// The device's.
+/// Returns the device's error.
 pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::Result<Option<LogDamage>> {
     let OwnLog { identity, slot, .. } = own;
     let end = slot.start + blocks_from(device, slot.start, ring, slot.life, identity.seed())?;
@@ -183,7 +183,7 @@ pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::R
 /// The checkpoint slots that are not valid, in words. No crash leaves one: a slot lies in one sector.
 ///
 /// # Errors
-/// The heap file cannot be read.
+/// Returns an error if the heap file cannot be read.
 pub(crate) fn damaged_slots(device: &dyn Device, pool: &[u8; 16]) -> Result<Vec<String>> {
     let mut damaged = Vec::new();
     for index in 0..2 {

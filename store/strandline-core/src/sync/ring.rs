@@ -42,7 +42,7 @@ pub(super) fn fill(device: &dyn Device, ring: u64) -> std::io::Result<()> {
     device.fill(DeviceFile::Log, BLOCK_BYTES, BLOCK_BYTES * ring)
 }
 
-/// Whether the blocks that are needed, numbers `needed`, lie at the same places in a ring of `ring` blocks and in one of `larger`.
+/// Returns whether the blocks that are needed, numbers `needed`, lie at the same places in a ring of `ring` blocks and in one of `larger`.
 fn places_agree(needed: &std::ops::Range<u64>, ring: u64, larger: u64) -> bool {
     let &std::ops::Range { start, end } = needed;
     start == end || (start % ring == start % larger && start / ring == (end - 1) / ring)
@@ -113,11 +113,11 @@ impl SharedLog {
         (larger > ring).then_some(larger)
     }
 
-    /// Makes the ring larger, if the disk has room for it and blocks that are needed need not move; whether it is larger now. Where somebody
-    /// waits for it, they are made unneeded. Called by a thread that is in no transaction, best after a checkpoint.
+    /// Makes the ring larger, if the disk has room for it and blocks that are needed need not move; whether it is larger now. Where somebody waits
+    /// for it, they are made unneeded. Called by a thread that is in no transaction, best after a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned): the device failed, now or earlier.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub fn enlarge_ring<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<bool> {
         let memory = &view.memory;
         self.hold_latch_of_checkpoints(view, || {
@@ -202,12 +202,12 @@ impl SharedLog {
         filling.saturating_sub(memory.load(self.start())) >= self.ring_blocks(memory).div_ceil(2)
     }
 
-    /// Whether half the ring is used.
+    /// Returns whether half the ring is used.
     pub fn is_half_full<M: Memory>(&self, view: &View<M>) -> bool {
         self.is_half_used(&view.memory, view.memory.load(self.filling()))
     }
 
-    /// Whether a checkpoint is wanted: somebody asked for one, half the ring is used, or the dirty pages have
+    /// Returns whether a checkpoint is wanted: somebody asked for one, half the ring is used, or the dirty pages have
     /// reached their bound.
     pub fn checkpoint_wanted<M: Memory>(&self, view: &View<M>) -> bool {
         let memory = &view.memory;
@@ -217,8 +217,8 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Whether the running checkpoint should write as fast as the device can: because a thread waits for its end, because commits wait for room or soon
-    /// will, or because the next checkpoint is due.
+    /// Returns whether the running checkpoint should write as fast as the device can: because a thread waits for its end, because commits wait for
+    /// room or soon will, or because the next checkpoint is due.
     pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
         let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
         let active = memory.load(self.active_bitmap());
@@ -313,11 +313,11 @@ impl SharedLog {
         lock(memory, self.checkpointing());
     }
 
-    /// Runs `body` while no checkpoint runs and nobody writes past the log what then is committed: neither the heap file, as far as it is used, nor the
-    /// blocks from S on change, other than by commits that append, nor where they lie.
+    /// Runs `body` while no checkpoint runs and nobody writes past the log what then is committed: neither the heap file, as far as it is used, nor
+    /// the blocks from S on change, other than by commits that append, nor where they lie.
     ///
     /// # Errors
-    /// [`Error::Poisoned`]; those of `body`.
+    /// Returns [`Error::Poisoned`], and the errors of `body`.
     pub(crate) fn hold_checkpoints<M: Memory, R>(
         &self,
         view: &View<M>,
@@ -357,7 +357,7 @@ impl SharedLog {
 
     // ---- without a thread for checkpoints ----
 
-    /// Whether no thread runs checkpoints.
+    /// Returns whether no thread runs checkpoints.
     fn unattended_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(5)
     }

@@ -514,7 +514,7 @@ impl SharedLog {
         Self::records_in(self.ring_bound(memory).min(self.staging))
     }
 
-    /// Whether `words` words may fit the ring: a record has as many as it is long at most, if they follow one another.
+    /// Returns whether `words` words may fit the ring: a record has as many as it is long at most, if they follow one another.
     pub(crate) fn may_fit<M: Memory>(&self, memory: &M, words: u64) -> bool {
         words * WORD_BYTES <= self.records_at_most(memory) * RECORD_BYTES
     }

@@ -219,7 +219,7 @@ impl LockSet {
         }
     }
 
-    /// Whether locks were taken since this was last asked, or since the attempt began.
+    /// Returns whether locks were taken since this was last asked, or since the attempt began.
     pub fn take_late(&mut self) -> bool {
         std::mem::take(&mut self.late)
     }

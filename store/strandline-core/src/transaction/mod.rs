@@ -56,7 +56,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// A conflict, or an address outside the heap.
+    /// Returns an error after a conflict or if an address is outside the heap.
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
     /// Reads consecutive words.
@@ -72,7 +72,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// As [`Read::read`].
+    /// As for [`Read::read`].
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
 
     /// Reads `N` consecutive words, best of one cache line.
@@ -86,7 +86,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// As [`Read::read`].
+    /// As for [`Read::read`].
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort>
     where
         Self: Sized,
@@ -161,7 +161,7 @@ pub trait Read {
     /// In an [`OptimisticSearch`]: what is read from here on holds only if the line of `at` stays as it is until the search ends. Elsewhere nothing.
     ///
     /// # Errors
-    /// Somebody else writes to the line, or it is too new.
+    /// Returns an error if somebody else writes to the line, or it is too new.
     fn guard(&mut self, _at: PersistentAddress) -> Result<(), Abort> {
         Ok(())
     }
@@ -169,7 +169,7 @@ pub trait Read {
     /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard`: a word to which every transaction writes that frees these pages.
     ///
     /// # Errors
-    /// As [`Read::read`].
+    /// As for [`Read::read`].
     fn read_pages(
         &mut self,
         _guard: PersistentAddress,
@@ -179,11 +179,11 @@ pub trait Read {
         self.read_range(at, into)
     }
 
-    /// Returns whether [`Read::borrow_pages`] may lend `pages` pages of an extent from `at` on, from here on until the transaction or snapshot ends. A transaction
-    /// that only reads goes on at a snapshot, if it can.
+    /// Returns whether [`Read::borrow_pages`] may lend `pages` pages of an extent from `at` on, from here on until the transaction or snapshot ends.
+    /// A transaction that only reads goes on at a snapshot, if it can.
     ///
     /// # Errors
-    /// A conflict. The snapshot was ended.
+    /// Returns an error after a conflict. The snapshot was ended.
     fn prepare_to_borrow(&mut self, _at: PersistentAddress, _pages: u64) -> Result<bool, Abort> {
         Ok(false)
     }
@@ -236,8 +236,8 @@ pub trait Read {
     /// ```
     fn heap_words(&self) -> u64;
 
-    /// Bytes of the heap's block that begins at `at`, allocated or not; `None` if none begins there. Lengths that are
-    /// read from the pool are held against it before memory is taken for what they tell of.
+    /// Bytes of the heap's block that begins at `at`, allocated or not; `None` if none begins there. Lengths that are read from the pool are held
+    /// against it before memory is taken for what they tell of.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -250,10 +250,10 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     fn find_block(&mut self, at: PersistentAddress) -> Result<Option<u64>, Abort>;
 
-    /// Whether a block or a large object that is allocated begins at `at`.
+    /// Returns whether a block or a large object that is allocated begins at `at`.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -266,7 +266,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort>;
 
     /// The first block or large object that is allocated and begins at or behind `from`, and its bytes.
@@ -283,11 +283,11 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort>;
 
-    /// Runs `body`, which can only read. What it fails with is returned, and the transaction goes on as if it had not
-    /// been tried: for looking over what may be damaged.
+    /// Runs `body`, which can only read. What it fails with is returned, and the transaction goes on as if it had not been tried: for looking over
+    /// what may be damaged.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -302,7 +302,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// A conflict; the transaction had failed before.
+    /// Returns an error after a conflict or if the transaction had failed before.
     fn tolerate(
         &mut self,
         body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
@@ -389,7 +389,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// A conflict, a full log, or an address outside the heap.
+    /// Returns an error after a conflict, if the log is full or if an address is outside the heap.
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
 
     /// Writes consecutive words.
@@ -407,7 +407,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::write`].
+    /// As for [`Transaction::write`].
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
 
     /// Writes `N` consecutive words, which costs least if they lie in one line.
@@ -421,7 +421,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::write`].
+    /// As for [`Transaction::write`].
     fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort>
     where
         Self: Sized,
@@ -429,8 +429,7 @@ pub trait Transaction: Read {
         self.write_range(at, words)
     }
 
-    /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there:
-    /// write before you read.
+    /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there: write before you read.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -449,7 +448,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// The pool is full; as [`Transaction::write`].
+    /// Returns an error if the pool is full, and the errors of [`Transaction::write`].
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort>;
 
     /// Frees the allocation at `at`; it takes effect when the transaction commits.
@@ -470,11 +469,11 @@ pub trait Transaction: Read {
     /// Nothing is allocated there; as [`Transaction::write`].
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
 
-    /// Allocates an extent, for what is written once and as a whole: up to `most` pages of 4096 bytes that follow one another, one at least.
-    /// Returns the first one, and how many they are. `None`: there are no extents here, and blocks serve as well.
+    /// Allocates an extent, for what is written once and as a whole: up to `most` pages of 4096 bytes that follow one another, one at least. Returns
+    /// the first one, and how many they are. `None`: there are no extents here, and blocks serve as well.
     ///
-    /// Whoever frees the extent also writes to a word from which its readers came to it, the guard of [`Read::read_pages`]. They read the
-    /// extent by that, and only [`Transaction::fill_pages`] writes to it unless the same transaction writes to the guard.
+    /// Whoever frees the extent also writes to a word from which its readers came to it, the guard of [`Read::read_pages`]. They read the extent by
+    /// that, and only [`Transaction::fill_pages`] writes to it unless the same transaction writes to the guard.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -492,16 +491,16 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::alloc`].
+    /// As for [`Transaction::alloc`].
     fn alloc_pages(&mut self, _most: u64) -> Result<Option<(PersistentAddress, u64)>, Abort> {
         Ok(None)
     }
 
-    /// Writes `words` from the beginning of a page on, to pages of an extent that this transaction has allocated and not filled yet. What the last page
-    /// has behind them is undefined. In the `Sync` domain they go straight to the pool's file where that is possible, and not to the log.
+    /// Writes `words` from the beginning of a page on, to pages of an extent that this transaction has allocated and not filled yet. What the last
+    /// page has behind them is undefined. In the `Sync` domain they go straight to the pool's file where that is possible, and not to the log.
     ///
     /// # Errors
-    /// As [`Transaction::write`]; the device failed.
+    /// Returns an error if the device failed, and the errors of [`Transaction::write`].
     fn fill_pages(&mut self, at: PersistentAddress, words: &[u64]) -> Result<(), Abort> {
         self.write_range(at, words)
     }
@@ -509,7 +508,7 @@ pub trait Transaction: Read {
     /// Frees `pages` pages of an extent from `at` on, those of one allocation or some of them.
     ///
     /// # Errors
-    /// As [`Transaction::free`].
+    /// As for [`Transaction::free`].
     fn free_pages(&mut self, at: PersistentAddress, pages: u64) -> Result<(), Abort> {
         (0..pages).try_for_each(|page| self.free(at.byte(page * PAGE_BYTES)))
     }
@@ -530,13 +529,13 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidAddress`]: none begins there; as [`Read::read`].
+    /// Returns [`Error::InvalidAddress`] if none begins there, and the errors of [`Read::read`].
     fn block(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
 
-    /// Whether a block of `bytes` bytes or more begins at `at`.
+    /// Returns whether a block of `bytes` bytes or more begins at `at`.
     ///
     /// # Errors
-    /// As [`Transaction::block`].
+    /// As for [`Transaction::block`].
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         has_room(self, at, bytes)
     }
@@ -567,7 +566,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// Those of `body`.
+    /// As for `body`.
     fn section<R>(&mut self, lock: Lock, body: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort>
     where
         Self: Sized,
@@ -600,7 +599,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// Those of `body`.
+    /// As for `body`.
     fn nested<R>(&mut self, body: impl FnOnce(&mut Self) -> Result<R, Abort>) -> Result<R, Abort>
     where
         Self: Sized,

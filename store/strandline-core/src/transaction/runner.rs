@@ -36,12 +36,11 @@ pub trait Runner {
     fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
-    /// ([`Concurrency::Locks`](super::Concurrency::Locks)) these are taken in order, before `body` runs, and a write to a word that none of
-    /// them protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere
-    /// the set is not needed and is ignored.
+    /// ([`Concurrency::Locks`](super::Concurrency::Locks)) these are taken in order, before `body` runs, and a write to a word that none of them
+    /// protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere the set is not needed and is ignored.
     ///
     /// # Errors
-    /// As [`Runner::run`]; [`Error::OutsideLockSet`](crate::Error::OutsideLockSet) where `body` writes outside `locks`.
+    /// Returns [`Error::OutsideLockSet`](crate::Error::OutsideLockSet) if `body` writes outside `locks`, and the errors of [`Runner::run`].
     fn run_locked<R>(
         &mut self,
         _locks: &[Lock],
@@ -50,22 +49,22 @@ pub trait Runner {
         self.run(body)
     }
 
-    /// Whether it takes the locks that it is given. Where it does not, they still say which region it allocates from.
+    /// Returns whether it takes the locks that it is given. Where it does not, they still say which region it allocates from.
     fn takes_locks(&self) -> bool {
         true
     }
 
-    /// Whether a declared lock guards whatever the program says that it does, as in a plain program: nobody looks at which words are
+    /// Returns whether a declared lock guards whatever the program says that it does, as in a plain program: nobody looks at which words are
     /// written under it. Transactions may then declare locks of parts, such as a bucket with all that hangs from it.
     fn trusts_locks(&self) -> bool {
         false
     }
 
-    /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only
-    /// deferred commit ever has anything to do here.
+    /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only deferred commit ever has anything to do
+    /// here.
     ///
     /// # Errors
-    /// The pool has failed.
+    /// Returns an error if the pool has failed.
     fn drain(&mut self) -> Result<()> {
         Ok(())
     }
@@ -73,13 +72,13 @@ pub trait Runner {
     /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
     ///
     /// # Errors
-    /// As [`Runner::run`]; [`Error::ReadOnly`](crate::Error::ReadOnly) where `body` writes.
+    /// Returns [`Error::ReadOnly`](crate::Error::ReadOnly) if `body` writes, and the errors of [`Runner::run`].
     fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
     /// What it has done so far.
     fn statistics(&self) -> Statistics;
 
-    /// Whether a transaction that gives up leaves nothing behind; not so for the `volatile` reference alone,
+    /// Returns whether a transaction that gives up leaves nothing behind; not so for the `volatile` reference alone,
     /// which has no transactions.
     fn rolls_back(&self) -> bool {
         true

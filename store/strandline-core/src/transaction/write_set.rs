@@ -122,7 +122,7 @@ impl WriteSet {
         self.length
     }
 
-    /// Whether nothing is written.
+    /// Returns whether nothing is written.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
@@ -163,7 +163,7 @@ impl WriteSet {
         }
     }
 
-    /// Whether one of `words` words from `at` on may be written. No false negatives.
+    /// Returns whether one of `words` words from `at` on may be written. No false negatives.
     #[inline]
     pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
         if words > at.words_left_in_line() {

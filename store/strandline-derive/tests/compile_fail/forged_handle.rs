@@ -1,4 +1,4 @@
-//! A handle is not made of a number that a program chooses.
+//! A program cannot make a handle from a number.
 
 use strandline::{Persist, Ptr, Stored};
 

@@ -1,6 +1,6 @@
 use strandline::{Database, SnapshotView, Table};
 
-/// A view lasts no longer than its snapshot, nor an iterator than its view.
+/// A view must not outlive its snapshot, nor an iterator its view.
 fn view(db: &Database) -> strandline::Result<SnapshotView<'_>> {
     let snapshot = db.snapshot()?;
     Ok(snapshot.read())

@@ -1,6 +1,6 @@
 use strandline::{Ptr, Store};
 
-/// Pointers that are read at a snapshot are for no transaction, and those of a transaction for no snapshot.
+/// A transaction cannot use pointers that were read at a snapshot, nor a snapshot those of a transaction.
 fn mixed(store: &Store<u64>) -> strandline::Result<()> {
     let snapshot = store.snapshot()?;
     let (view, root) = snapshot.read();

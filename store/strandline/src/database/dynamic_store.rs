@@ -77,16 +77,17 @@ impl DynamicStore {
     /// The root's type, and all that can be reached from it.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: the pool does not say; [`Error::Damaged`]: what it says is nothing.
+    /// Returns [`Error::Unsupported`] if the pool does not say, and [`Error::Damaged`] if what it says is nothing.
     pub fn schema(&self) -> Result<Schema> {
         self.store.read(|tx, _| root::read_schema(tx))
     }
 
-    /// Looks all that hangs from the root over for damage, as [`Store::check`], by what the pool says of its types. What is wrong is
-    /// returned, and nothing if all is well.
+    /// Looks all that hangs from the root over for damage, as [`Store::check`], by what the pool says of its types. What is wrong is returned, and
+    /// nothing if all is well.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: no damage was found, but there are values that only the pool's program can read; as [`Store::read`].
+    /// Returns [`Error::Unsupported`] if no damage was found, but there are values that only the pool's program can read, and the errors of
+    /// [`Store::read`].
     pub fn check(&self) -> Result<Vec<String>> {
         self.walk(None)
     }
@@ -99,11 +100,11 @@ impl DynamicStore {
         self.store.read(|tx, _| Checker::lost(tx, |checker| reach_root(tx, checker, None)))
     }
 
-    /// Checks the pool as [`DynamicStore::check`] does, and unless there is damage finds what [`DynamicStore::lost_memory`] finds, in one
-    /// walk. Now and then it calls `progress` with the number of allocated blocks that the walk has reached.
+    /// Checks the pool as [`DynamicStore::check`] does, and unless there is damage finds what [`DynamicStore::lost_memory`] finds, in one walk. Now
+    /// and then it calls `progress` with the number of allocated blocks that the walk has reached.
     ///
     /// # Errors
-    /// As [`DynamicStore::check`].
+    /// As for [`DynamicStore::check`].
     pub fn check_all(&self, progress: &dyn Fn(u64)) -> Result<(Vec<String>, Option<LostMemory>)> {
         self.store
             .read(|tx, _| Checker::run_all(tx, progress, |checker| reach_root(tx, checker, None)))

@@ -41,10 +41,10 @@ struct Codecs {
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// The table `name`, which is made if it is not there, with types that are given as text, in the notation of [`Database::list`]: `i64`, `String`, `Vec<u8>`,
-    /// `(date, f64)`, `Option<uuid>`. `types` has the structures and enumerations that they name: [`Types::add_structure`].
+    /// The table `name`, which is made if it is not there, with types that are given as text, in the notation of [`Database::list`]: `i64`, `String`,
+    /// `Vec<u8>`, `(date, f64)`, `Option<uuid>`. `types` has the structures and enumerations that they name: [`Types::add_structure`].
     ///
-    /// As [`Database::table`] does, it converts values of an earlier version.
+    /// As for [`Database::table`] does, it converts values of an earlier version.
     ///
     /// ```
     /// # use strandline::*;
@@ -58,7 +58,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: there is no such type, keys cannot be of the type, or values would hold pointers or collections; as [`Database::table`].
+    /// Returns [`Error::Parameter`] if there is no such type, keys cannot be of the type, or values would hold pointers or collections, and the
+    /// errors of [`Database::table`].
     #[track_caller]
     pub fn dynamic_table(&self, name: &str, key: &str, value: &str, types: &Types) -> Result<DynamicTable> {
         let codec = |type_name: &str, is_key: bool| {
@@ -136,7 +137,7 @@ impl DynamicTable {
     /// The value of `key`.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the key is of another type; as [`Table::get`](crate::Table::get).
+    /// Returns [`Error::Parameter`] if the key is of another type, and the errors of [`Table::get`](crate::Table::get).
     pub fn get<'p>(&self, tx: &View<'p, impl Control>, key: &Dynamic) -> Result<Option<Dynamic>> {
         let (map, key) = (self.map(tx)?, self.key(key)?);
         if !self.codecs.has_bytes && !self.codecs.has_text {
@@ -152,10 +153,10 @@ impl DynamicTable {
         String::from_utf8(bytes).map(|text| Some(Dynamic::Text(text))).map_err(|_| self.damaged("value"))
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`DynamicTable::get`].
+    /// As for [`DynamicTable::get`].
     pub fn contains_key<'p>(&self, tx: &View<'p, impl Control>, key: &Dynamic) -> Result<bool> {
         let map = self.map(tx)?;
         Ok(map.reader_encoded(tx, &self.key(key)?)?.is_some())
@@ -164,7 +165,7 @@ impl DynamicTable {
     /// Number of keys: [`Table::len`](crate::Table::len).
     ///
     /// # Errors
-    /// As [`DynamicTable::get`].
+    /// As for [`DynamicTable::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
@@ -172,7 +173,7 @@ impl DynamicTable {
     /// The rows between two keys in order, from either end.
     ///
     /// # Errors
-    /// As [`DynamicTable::get`].
+    /// As for [`DynamicTable::get`].
     pub fn range<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -194,7 +195,8 @@ impl DynamicTable {
     /// Gives `key` the value `value`; returns the value before.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the key or the value is of another type, or too long; as [`Table::insert`](crate::Table::insert).
+    /// Returns [`Error::Parameter`] if the key or the value is of another type, or too long, and the errors of
+    /// [`Table::insert`](crate::Table::insert).
     pub fn insert<'p>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -209,7 +211,7 @@ impl DynamicTable {
     /// Gives `key` the value `value`, and does not read the one before.
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`].
+    /// As for [`DynamicTable::insert`].
     pub fn set<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic, value: &Dynamic) -> Result<()> {
         let (map, key) = (self.map(tx)?, self.key(key)?);
         self.with_bytes(value, |bytes| map.set_encoded(tx, &key, encoded(bytes)))
@@ -218,7 +220,7 @@ impl DynamicTable {
     /// Stores rows, in place of those with the same keys. Rows in ascending order, behind all that are there, take the least time and space.
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`].
+    /// As for [`DynamicTable::insert`].
     pub fn update<'p>(&self, tx: &Tx<'p, impl Control>, rows: &[(Dynamic, Dynamic)]) -> Result<()> {
         let keys = rows.iter().map(|(key, _)| Ok(RawKey(self.key(key)?.as_slice().to_vec())));
         let keys = keys.collect::<Result<Vec<_>>>()?;
@@ -241,7 +243,7 @@ impl DynamicTable {
     /// Removes `key`; returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`].
+    /// As for [`DynamicTable::insert`].
     pub fn remove<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic) -> Result<Option<Dynamic>> {
         let old = self.map(tx)?.remove_encoded(tx, &self.key(key)?)?;
         old.map(|raw| self.value(raw)).transpose()
@@ -250,7 +252,7 @@ impl DynamicTable {
     /// Removes all keys.
     ///
     /// # Errors
-    /// As [`DynamicTable::insert`].
+    /// As for [`DynamicTable::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.map(tx)?.retain(tx, |_, _| false)
     }
@@ -268,7 +270,7 @@ impl DynamicTable {
     /// Gives `key` a value of `bytes` bytes, which are read from `from`: [`Table::set_from`](crate::Table::set_from).
     ///
     /// # Errors
-    /// [`Error::Parameter`]: values are not bytes; as [`Table::set_from`](crate::Table::set_from).
+    /// Returns [`Error::Parameter`] if values are not bytes, and the errors of [`Table::set_from`](crate::Table::set_from).
     pub fn set_from<'p>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -283,7 +285,7 @@ impl DynamicTable {
     /// Reads the value of `key` piece by piece, if it is there: [`Table::reader`](crate::Table::reader).
     ///
     /// # Errors
-    /// As [`DynamicTable::set_from`].
+    /// As for [`DynamicTable::set_from`].
     pub fn reader<'t, 'p, C: Control>(
         &self,
         tx: &'t View<'p, C>,
@@ -296,7 +298,7 @@ impl DynamicTable {
     /// Lends the value of `key` at the snapshot's moment: [`Table::lend`](crate::Table::lend).
     ///
     /// # Errors
-    /// As [`DynamicTable::set_from`].
+    /// As for [`DynamicTable::set_from`].
     pub fn lend<C: Control<Memory = Native>>(
         &self,
         snapshot: &DatabaseSnapshot<C>,

@@ -179,7 +179,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Shows the rows of the table `name` whose keys are `from` or greater, up to `to`, until `row` returns false.
     ///
     /// # Errors
-    /// As [`Database::dump`]; [`Error::Parameter`]: a bound is no key of the table, or it is a queue, which has no keys.
+    /// Returns [`Error::Parameter`] if a bound is no key of the table, or it is a queue, which has no keys, and the errors of [`Database::dump`].
     #[cfg(feature = "control")]
     pub(crate) fn dump_range(
         &self,
@@ -282,7 +282,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
+    /// Returns [`Error::TableTypes`] if a migration is under way, and the errors of [`Database::read`].
     pub fn count(&self, name: &str) -> Result<u64> {
         self.rows_of(name, |tx, rows| rows.count(tx))
     }
@@ -300,8 +300,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         })
     }
 
-    /// Puts rows into a table, which is made if it is not there: what [`Database::dump`] has shown, with the table as
-    /// [`Database::list`] describes it. Rows with the same keys are replaced. It takes many transactions.
+    /// Puts rows into a table, which is made if it is not there: what [`Database::dump`] has shown, with the table as [`Database::list`] describes
+    /// it. Rows with the same keys are replaced. It takes many transactions.
     ///
     /// A table that nothing else writes to has [`Loaded::rows`] more rows than before, less [`Loaded::replaced`].
     ///
@@ -324,8 +324,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: the table is there with other types; [`Error::Parameter`]: a row is none of these types; the first that
-    /// `rows` has; as [`Database::write`]. Rows before it may have been stored then.
+    /// Returns [`Error::TableTypes`] if the table is there with other types, [`Error::Parameter`] if a row is none of these types, an error if the
+    /// first that `rows` has, and the errors of [`Database::write`]. Rows before it may have been stored then.
     pub fn load(
         &self,
         about: &TableDescription,

@@ -66,7 +66,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.table(name)
     }
 
-    /// As [`Database::migrate`] for a multimap. Pairs of which `convert` makes the same are one.
+    /// Like [`Database::migrate`] for a multimap. Pairs of which `convert` makes the same are one.
     ///
     /// ```
     /// # use strandline::*;
@@ -85,7 +85,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::migrate`].
+    /// As for [`Database::migrate`].
     pub fn migrate_multimap<K: Key, V: Key, L: Key, W: Key>(
         &self,
         name: &str,
@@ -97,7 +97,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.multimap(name)
     }
 
-    /// As [`Database::migrate`] for a queue, whose items keep their order.
+    /// Like [`Database::migrate`] for a queue, whose items keep their order.
     ///
     /// ```
     /// # use strandline::*;
@@ -116,7 +116,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::migrate`].
+    /// As for [`Database::migrate`].
     pub fn migrate_queue<T: Value, U: Value>(
         &self,
         name: &str,

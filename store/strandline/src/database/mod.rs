@@ -132,18 +132,18 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(Handle::new(self.number, at, number, name))
     }
 
-    /// The table `name`, which is made if it is not there: an ordered map from `K` to `V`. It is for this database's
-    /// transactions, and can be kept and cloned.
+    /// The table `name`, which is made if it is not there: an ordered map from `K` to `V`. It is for this database's transactions, and can be kept
+    /// and cloned.
     ///
-    /// If its values are of an earlier version of `V`, they are converted to the present one: fields that were removed are dropped,
-    /// numbers may have become wider, and attributes say the rest. The versions of all types that have changed must have been raised,
-    /// that of a type which contains a changed one too. The conversion rewrites the whole table before this returns, and cannot be
-    /// undone; handles that were opened before return [`Error::NoTable`] from then on. After a crash the next call resumes it. A program that has an
-    /// earlier version of `V` gets [`Error::TableTypes`].
+    /// If its values are of an earlier version of `V`, they are converted to the present one: fields that were removed are dropped, numbers may have
+    /// become wider, and attributes say the rest. The versions of all types that have changed must have been raised, that of a type which contains a
+    /// changed one too. The conversion rewrites the whole table before this returns, and cannot be undone; handles that were opened before return
+    /// [`Error::NoTable`] from then on. After a crash the next call resumes it. A program that has an earlier version of `V` gets
+    /// [`Error::TableTypes`].
     ///
-    /// Only types that derive [`Persist`](crate::Persist) have versions: a table whose value is a plain `u32` does not become one of `u64`. Keys are not
-    /// converted, and so neither are multimaps. A new version alone does not change values: if a field's meaning changed and not its type, the values are copied
-    /// as they are. [`Database::migrate`] is for all of these.
+    /// Only types that derive [`Persist`](crate::Persist) have versions: a table whose value is a plain `u32` does not become one of `u64`. Keys are
+    /// not converted, and so neither are multimaps. A new version alone does not change values: if a field's meaning changed and not its type, the
+    /// values are copied as they are. [`Database::migrate`] is for all of these.
     ///
     /// ```
     /// # mod before {
@@ -172,8 +172,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: it holds other types, and these cannot become `K` and `V`: [`Database::migrate`] is for that; [`Error::NoTable`]: it is not there, and the database can only be read; as
-    /// [`Database::write`].
+    /// Returns [`Error::TableTypes`] if the table has other types that do not convert to `K` and `V` (use [`Database::migrate`] then),
+    /// [`Error::NoTable`] if the table does not exist and the database is open for reading only, and the errors of [`Database::write`].
     #[track_caller]
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let found = self.find_form::<TableOf<K, V>>(name)?;
@@ -199,14 +199,14 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    /// As [`find_or_convert`](Self::find_or_convert), of types that the program knows.
+    /// Like [`find_or_convert`](Self::find_or_convert), of types that the program knows.
     #[track_caller]
     fn find_form<F: Form>(&self, name: &str) -> Result<Option<Place>> {
         self.find_or_convert(name, &F::wanted(), |key, words, bytes| F::decode(key, words, bytes).map(drop))
     }
 
-    /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by themselves:
-    /// [`Database::migrate_multimap`] is for that.
+    /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by
+    /// themselves: [`Database::migrate_multimap`] is for that.
     ///
     /// ```
     /// # use strandline::*;
@@ -217,7 +217,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: it holds other types; else as [`Database::table`].
+    /// Returns [`Error::TableTypes`] if the table has other types, and otherwise the errors of [`Database::table`].
     #[track_caller]
     pub fn multimap<K: Key, V: Key>(&self, name: &str) -> Result<MultimapTable<K, V>> {
         let handle = self.handle(
@@ -240,15 +240,14 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::table`].
+    /// As for [`Database::table`].
     #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
         let found = self.find_form::<QueueOf<T>>(name)?;
         self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
     }
 
-    /// The catalogue, in a transaction of this database: for making, renaming and deleting tables together with what else the transaction
-    /// does.
+    /// The catalogue, in a transaction of this database: for making, renaming and deleting tables together with what else the transaction does.
     ///
     /// ```
     /// # use strandline::*;
@@ -269,7 +268,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the transaction is of another database; a conflict.
+    /// Returns [`Error::Parameter`] if the transaction is of another database, and an error after a conflict.
     pub fn catalogue<'p>(&self, tx: &View<'p, C>) -> Result<Tables<'p>> {
         if tx.database() != self.number {
             return Err(Error::Parameter("the transaction is of another database".into()));
@@ -290,14 +289,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::read`].
+    /// As for [`Database::read`].
     #[track_caller]
     pub fn list(&self) -> Result<Vec<TableDescription>> {
         self.store.read(|tx, root| root.get(tx)?.list(tx))
     }
 
-    /// Deletes a table, multimap or queue with all that is in it; whether it was there. Whoever has it open finds
-    /// [`Error::NoTable`] then.
+    /// Deletes a table, multimap or queue with all that is in it; whether it was there. Whoever has it open finds [`Error::NoTable`] then.
     ///
     /// ```
     /// # use strandline::*;
@@ -309,7 +307,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As for [`Database::write`].
     #[track_caller]
     pub fn delete(&self, name: &str) -> Result<bool> {
         self.store.write(|tx, root| root.get(tx)?.delete(tx, name))
@@ -348,8 +346,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.write_with_error(body)
     }
 
-    /// As [`Database::write`], for a closure that returns any error into which the library's can be converted: `anyhow::Error`, an enum
-    /// with `thiserror`'s `#[from]`, `Box<dyn Error + Send + Sync>`.
+    /// Like [`Database::write`], for a closure that returns any error into which the library's can be converted: `anyhow::Error`, an enum with
+    /// `thiserror`'s `#[from]`, `Box<dyn Error + Send + Sync>`.
     ///
     /// A closure's `?` needs to know the error type. If the compiler asks for it, name it with the call:
     ///
@@ -393,7 +391,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As for [`Database::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &self,
@@ -420,8 +418,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         Later(self)
     }
 
-    /// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs a
-    /// second time; what must run once reads a [`Database::snapshot`].
+    /// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs a second time;
+    /// what must run once reads a [`Database::snapshot`].
     ///
     /// ```
     /// # use strandline::*;
@@ -434,13 +432,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As for [`Database::write`].
     #[track_caller]
     pub fn read<T>(&self, body: impl for<'p> FnMut(&View<'p, C>) -> Result<T>) -> Result<T> {
         self.read_with_error(body)
     }
 
-    /// As [`Database::read`], for a closure with another error type: [`Database::write_with_error`].
+    /// Like [`Database::read`], for a closure with another error type: [`Database::write_with_error`].
     ///
     /// ```
     /// # use strandline::*;
@@ -455,7 +453,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As for [`Database::write`].
     #[track_caller]
     pub fn read_with_error<E: From<Error>, T>(
         &self,
@@ -507,8 +505,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::snapshot`]; [`Error::TooManySnapshots`]: there are 64; a transaction that only reads counts as one while it lasts, if
-    /// it reads a value of more than 16 KB with `read_with` or `write_to`.
+    /// Returns [`Error::TooManySnapshots`] if there are 64, and the errors of [`Store::snapshot`]. A transaction that only reads counts as a snapshot
+    /// while it reads a value of more than 16 KB with `read_with` or `write_to`.
     #[track_caller]
     pub fn snapshot(&self) -> Result<DatabaseSnapshot<C>> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
@@ -581,7 +579,7 @@ impl<C: Control<Memory = Native>> std::fmt::Debug for Database<C> {
 }
 
 impl<C: Control<Memory = Native>> Later<&Database<C>> {
-    /// As [`Database::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Database::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// ```
     /// # use strandline::*;
@@ -594,13 +592,13 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As for [`Database::write`].
     #[track_caller]
     pub fn write<T>(self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<(T, Ticket)> {
         self.write_with_error(body)
     }
 
-    /// As [`write`](Self::write), for a closure with another error type: [`Database::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type: [`Database::write_with_error`].
     ///
     /// ```
     /// # use strandline::*;
@@ -615,7 +613,7 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::write`].
+    /// As for [`Database::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         self,

@@ -16,7 +16,7 @@ pub fn observe<C: Control<Memory = Native>>(database: &mut Database<C>, observer
 /// The pool of `database`, which stays open as long as what is returned exists.
 ///
 /// # Panics
-/// The database was closed.
+/// Panics if the database was closed.
 pub fn pool<C: Control<Memory = Native>>(database: &Database<C>) -> Arc<Pool<C>> {
     database.store().pool()
 }

@@ -15,8 +15,8 @@ use strandline_core::memory::Native;
 use strandline_core::scheme::Schemes;
 
 impl Database {
-    /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file,
-    /// `path.log`; that is why it takes a path and not a `File`.
+    /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file, `path.log`; that is why it
+    /// takes a path and not a `File`.
     ///
     /// ```
     /// use strandline::Database;
@@ -28,12 +28,12 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::open_with`].
+    /// As for [`Database::open_with`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, &Options::default())
     }
 
-    /// As [`Database::open`], with options.
+    /// Like [`Database::open`], with options.
     ///
     /// ```
     /// use strandline::{Database, Options};
@@ -45,13 +45,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// The file cannot be read or written, is no database, is damaged, of a later format, or open in another process;
-    /// [`Error::RootLayout`]: it is a store with a root of its own type.
+    /// Returns [`Error::RootLayout`] if it is a store with a root of its own type, and an error if the file cannot be read or written, is no
+    /// database, is damaged, of a later format, or open in another process.
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
 
-    /// As [`Database::open_with`], but the database has to exist: a mistake in the path is an error, and creates nothing.
+    /// Like [`Database::open_with`], but the database has to exist: a mistake in the path is an error, and creates nothing.
     ///
     /// ```
     /// use strandline::{Database, Error, Options};
@@ -63,7 +63,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::open_with`]; [`Error::Io`] if there is no such file.
+    /// Returns [`Error::Io`] if there is no such file, and the errors of [`Database::open_with`].
     pub fn open_existing(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables>::open_filled(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
@@ -80,7 +80,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::open_with`]; [`Error::Io`] if the file exists.
+    /// Returns [`Error::Io`] if the file exists, and the errors of [`Database::open_with`].
     pub fn create_new(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables>::create_new(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
@@ -98,7 +98,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::open_with`]; there is no such file.
+    /// Returns an error if there is no such file, and the errors of [`Database::open_with`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::open_read_only(path, options).map(Self::from)
     }
@@ -146,12 +146,12 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// There is no memory, or the process has too many files open.
+    /// Returns an error if there is no memory, or the process has too many files open.
     pub fn in_memory() -> Result<Self> {
         Self::in_memory_with(&Options::default())
     }
 
-    /// As [`Database::in_memory`], with options. Their domain does not matter.
+    /// Like [`Database::in_memory`], with options. Their domain does not matter.
     ///
     /// ```
     /// use strandline::{Database, Options};
@@ -162,15 +162,15 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::in_memory`].
+    /// As for [`Database::in_memory`].
     pub fn in_memory_with(options: &Options) -> Result<Self> {
         Store::<Tables>::in_memory(options, |tx| Tables::new(tx)).map(Self::from)
     }
 }
 
 impl Database<SingleWriter> {
-    /// As [`Database::open_with`], for transactions that write one at a time: none of them is in another's way, so that none runs
-    /// again. It is a choice of this program; the file is the same.
+    /// Like [`Database::open_with`], for transactions that write one at a time: none of them is in another's way, so that none runs again. It is a
+    /// choice of this program; the file is the same.
     ///
     /// ```
     /// use strandline::{Database, Options, SingleWriter};
@@ -186,7 +186,7 @@ impl Database<SingleWriter> {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::open_with`].
+    /// As for [`Database::open_with`].
     pub fn open_single_writer(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables, SingleWriter>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
     }

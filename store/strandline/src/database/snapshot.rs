@@ -81,7 +81,7 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SnapshotEnded`]. Damage is in what is returned.
+    /// Returns [`Error::SnapshotEnded`]. Damage is in what is returned.
     pub fn check(&self) -> Result<Vec<String>> {
         self.inner.check()
     }

@@ -32,8 +32,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.snapshot_usage()
     }
 
-    /// Looks everything over for damage: blocks, links, lengths, the order of keys, that keys and values are of the types that the
-    /// database says, and what pointers in them lead to. What is wrong is returned, and nothing if all is well.
+    /// Looks everything over for damage: blocks, links, lengths, the order of keys, that keys and values are of the types that the database says, and
+    /// what pointers in them lead to. What is wrong is returned, and nothing if all is well.
     ///
     /// ```
     /// # use strandline::*;
@@ -45,13 +45,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::check`].
+    /// As for [`Store::check`].
     pub fn check(&self) -> Result<Vec<String>> {
         self.store.check()
     }
 
-    /// What is allocated and belongs to no table, nor hangs from a row of one, as [`Store::lost_memory`]: nothing, unless rows with pointers
-    /// were removed and what they led to was not.
+    /// What is allocated and belongs to no table, nor hangs from a row of one, as [`Store::lost_memory`]: nothing, unless rows with pointers were
+    /// removed and what they led to was not.
     ///
     /// ```
     /// # use strandline::*;
@@ -61,7 +61,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::lost_memory`].
+    /// As for [`Store::lost_memory`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.store.lost_memory()
     }
@@ -91,7 +91,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::usage`].
+    /// As for [`Store::usage`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.store.usage()
     }
@@ -108,7 +108,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::space`].
+    /// As for [`Store::space`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.store.space()
     }
@@ -132,11 +132,11 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
-    /// With the feature `metrics`, `PoolStatistics::publish` hands them to the recorder of the crate of this name. With the feature `tracing`, subscribers see a
-    /// span each for opening, recovery, checkpoints, compaction and backup, and a warning for each slow write.
+    /// With the feature `metrics`, `PoolStatistics::publish` hands them to the recorder of the crate of this name. With the feature `tracing`,
+    /// subscribers see a span each for opening, recovery, checkpoints, compaction and backup, and a warning for each slow write.
     ///
     /// # Errors
-    /// As [`Store::statistics`].
+    /// As for [`Store::statistics`].
     pub fn statistics(&self) -> Result<PoolStatistics> {
         self.store.statistics()
     }
@@ -153,7 +153,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::compact`].
+    /// As for [`Store::compact`].
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         self.store.compact()
@@ -170,7 +170,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::checkpoint`].
+    /// As for [`Store::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.store.checkpoint()
     }
@@ -192,7 +192,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::backup`].
+    /// As for [`Store::backup`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.store.backup(to)
     }

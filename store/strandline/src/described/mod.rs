@@ -35,7 +35,7 @@ pub(crate) type Show<'v> = &'v dyn Fn(Shown) -> Result<()>;
 
 /// Catalogues of tables: a walk meets them, but only the room of databases knows their types.
 pub(crate) trait Catalogue {
-    /// Whether an ordered map with values of this type is a catalogue.
+    /// Returns whether an ordered map with values of this type is a catalogue.
     fn is_catalogue(&self, value: &TypeDescription) -> bool;
     /// Reaches the catalogue whose map is at `at`, and shows its tables.
     ///

@@ -15,7 +15,7 @@ impl RowCodec {
     /// The codec of the rows of `table`.
     ///
     /// # Errors
-    /// The name of a type that only the table's program can read.
+    /// Returns the name of a type that only the table's program can read.
     pub fn new(table: &TableDescription) -> Result<Self, String> {
         let codec = |name: String| Codec::new(&name, &table.types).ok_or(name);
         let stored = |name: String| Codec::stored(&name, &table.types, table.layouts.1, false).ok_or(name);

@@ -120,7 +120,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.write_with_error(body)
     }
 
-    /// As [`Store::write`], for a closure that returns any error into which the library's can be converted:
+    /// Like [`Store::write`], for a closure that returns any error into which the library's can be converted:
     /// [`Database::write_with_error`](crate::Database::write_with_error) says how to name it.
     ///
     /// ```
@@ -158,7 +158,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &self,
@@ -202,9 +202,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Later(self)
     }
 
-    /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and
-    /// cannot write. After a conflict it runs a second time, and then at a snapshot, which meets none. (It may run more often
-    /// where there is no memory for snapshots, or too little.) What must run once reads a [`Store::snapshot`].
+    /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and cannot write. After a conflict it
+    /// runs a second time, and then at a snapshot, which meets none. (It may run more often where there is no memory for snapshots, or too little.)
+    /// What must run once reads a [`Store::snapshot`].
     ///
     /// ```
     /// # use strandline::*;
@@ -219,7 +219,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn read<T>(
         &self,
@@ -228,10 +228,10 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.read_with_error(body)
     }
 
-    /// As [`Store::read`], for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`Store::read`], for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn read_with_error<E: From<Error>, T>(
         &self,
@@ -246,9 +246,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         run::view::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
-    /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the
-    /// order of keys, counts, and that every key and value is one of its type. What is wrong is returned, and nothing if
-    /// all is well. `strandline pool check` checks what is below: headers, logs and heap.
+    /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the order of keys, counts, and that
+    /// every key and value is one of its type. What is wrong is returned, and nothing if all is well. `strandline pool check` checks what is below:
+    /// headers, logs and heap.
     ///
     /// It is one transaction that reads everything.
     ///
@@ -272,7 +272,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::read`]. Damage is in what is returned.
+    /// As for [`Store::read`]. Damage is in what is returned.
     pub fn check(&self) -> Result<Vec<String>> {
         self.read(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
@@ -290,8 +290,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Damaged`]: something is, so that nothing can be said ([`Store::check`] says what); [`Error::Unsupported`]: in the row of a
-    /// table there is a pointer to a type that does not describe itself; as [`Store::read`].
+    /// Returns [`Error::Damaged`] if something is damaged ([`Store::check`] tells what), [`Error::Unsupported`] if a row of a table contains a
+    /// pointer to a type that does not describe itself, and the errors of [`Store::read`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.read(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
@@ -321,7 +321,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Keeps one of the pool's workers for several transactions; waits while all are in use. Inside a transaction it is an error.
     ///
     /// # Errors
-    /// As [`Pool::wait_for_worker`]; [`Error::Closed`].
+    /// Returns [`Error::Closed`], and the errors of [`Pool::wait_for_worker`].
     pub fn session(&self) -> Result<Session<R, C>> {
         Session::new(self.pool.keep()?, self.root)
     }
@@ -334,7 +334,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// How full it is, in bytes and objects, at one moment. It reads the whole heap's tables, at a snapshot.
     ///
     /// # Errors
-    /// As [`Pool::usage`]; [`Error::Closed`].
+    /// Returns [`Error::Closed`], and the errors of [`Pool::usage`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.pool.open()?.usage()
     }
@@ -368,7 +368,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Pool::compact`]; [`Error::Closed`].
+    /// Returns [`Error::Closed`], and the errors of [`Pool::compact`].
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         let report = self.pool.open()?.compact();
@@ -382,11 +382,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.path()
     }
 
-    /// Brings everything that is committed home now, in the `Sync` domain, so that recovery after a crash has little to do;
-    /// elsewhere it does nothing.
+    /// Brings everything that is committed home now, in the `Sync` domain, so that recovery after a crash has little to do; elsewhere it does
+    /// nothing.
     ///
     /// # Errors
-    /// As [`Pool::checkpoint`]; [`Error::Closed`].
+    /// Returns [`Error::Closed`], and the errors of [`Pool::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.pool.open()?.checkpoint()
     }
@@ -394,7 +394,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Copies the store as it is at one time to a new file, while transactions run: [`Pool::backup`].
     ///
     /// # Errors
-    /// As [`Pool::backup`]; [`Error::Closed`].
+    /// Returns [`Error::Closed`], and the errors of [`Pool::backup`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.pool.open()?.backup(to)
     }
@@ -412,7 +412,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// The pool, for code that works on its words. As long as what is returned exists, [`Store::close`] returns [`Error::InUse`].
     ///
     /// # Panics
-    /// The store was closed.
+    /// Panics if the store was closed.
     #[doc(hidden)]
     pub fn pool(&self) -> Arc<Pool<C>> {
         loop {
@@ -423,9 +423,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         }
     }
 
-    /// Closes the store, for all handles to it: makes everything durable, marks the pool as cleanly closed and releases its files.
-    /// It waits for the transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except
-    /// [`path`](Store::path), [`recovery`](Store::recovery), and this, which does nothing then.
+    /// Closes the store, for all handles to it: makes everything durable, marks the pool as cleanly closed and releases its files. It waits for the
+    /// transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except [`path`](Store::path),
+    /// [`recovery`](Store::recovery), and this, which does nothing then.
     ///
     /// Dropping the last handle closes it, once no snapshot or session of it is left. That cannot report errors.
     ///
@@ -440,8 +440,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InUse`] if a [`Snapshot`] or a [`Session`] of it exists, [`Error::Nested`] inside a transaction of this store,
-    /// [`Error::Parameter`] inside one of another store; [`Error::Forked`]: the store stays open. As [`Pool::close`]: it is closed, and
+    /// Returns [`Error::InUse`] if a [`Snapshot`] or a [`Session`] of it exists, [`Error::Nested`] inside a transaction of this store,
+    /// [`Error::Parameter`] inside one of another store, and [`Error::Forked`] if the store stays open. As [`Pool::close`]: it is closed, and
     /// recovered when it is opened again.
     pub fn close(&self) -> Result<()> {
         self.pool.close()
@@ -462,7 +462,7 @@ impl<R, C: Control<Memory = Native>> Store<R, C> {
         WeakStore { pool: self.pool.for_guest(), root: self.root, root_type: PhantomData }
     }
 
-    /// As [`SharedPool::admit`].
+    /// Like [`SharedPool::admit`].
     pub(crate) fn admit(&self, make: impl FnOnce(&Pool<C>) -> Result<Box<dyn shared::Guest>>) -> Result<()> {
         self.pool.admit(make)
     }
@@ -497,10 +497,10 @@ impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
-    /// As [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn write<T>(
         self,
@@ -509,10 +509,10 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
         self.write_with_error(body)
     }
 
-    /// As [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         self,

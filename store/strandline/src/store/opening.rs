@@ -31,7 +31,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         })
     }
 
-    /// As [`Store::over`], for a pool that may have been created without a root.
+    /// Like [`Store::over`], for a pool that may have been created without a root.
     fn over_filled(
         pool: Pool<C>,
         migrations: &Migrations<R, C>,
@@ -46,7 +46,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Opens the pool at `path`, which exists, and gives it the root that `init` makes if it has none.
     ///
     /// # Errors
-    /// As [`Store::open_existing`].
+    /// As for [`Store::open_existing`].
     #[doc(hidden)]
     pub fn open_filled(
         path: impl AsRef<Path>,
@@ -116,8 +116,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::open_existing_and_migrate(path, options, &Migrations::new())
     }
 
-    /// Opens the store at `path`, and recovers it after a crash; creates it, with the root that `init` makes, if there is no such file. Of
-    /// several processes that do this at once, one creates the store, and the others open it.
+    /// Opens the store at `path`, and recovers it after a crash; creates it, with the root that `init` makes, if there is no such file. Of several
+    /// processes that do this at once, one creates the store, and the others open it.
     ///
     /// ```
     /// # use strandline::*;
@@ -132,7 +132,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::create_new`] and [`Store::open_existing`].
+    /// As for [`Store::create_new`] and [`Store::open_existing`].
     pub fn open(
         path: impl AsRef<Path>,
         options: &Options,
@@ -141,7 +141,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::open_and_migrate(path, options, &Migrations::new(), init)
     }
 
-    /// As [`Store::open`]; a root of another type becomes an `R` by the migration from that type.
+    /// Like [`Store::open`]; a root of another type becomes an `R` by the migration from that type.
     ///
     /// # Errors
     /// As [`Store::open`]; those of the migration, and then nothing has happened.
@@ -167,7 +167,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         }
     }
 
-    /// As [`Store::open_existing`]; a root of another type becomes an `R` by the migration from that type.
+    /// Like [`Store::open_existing`]; a root of another type becomes an `R` by the migration from that type.
     ///
     /// # Errors
     /// As [`Store::open_existing`]; those of the migration, and then nothing has happened.
@@ -196,7 +196,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::open_existing`].
+    /// As for [`Store::open_existing`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::over(Setup::default().open_read_only(path, options)?, |worker| {
             root::check::<R, C>(worker, &Migrations::new())

@@ -36,7 +36,7 @@ pub(crate) fn within<C: Control, T>(
 /// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
 ///
 /// # Errors
-/// The error that `body` returns, and nothing has happened; or what made the transaction fail.
+/// Returns the error of `body`, in which case nothing has happened, or the error that made the transaction fail.
 #[inline]
 pub(crate) fn update<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
@@ -47,7 +47,7 @@ pub(crate) fn update<C: Control, T, E: From<Error>>(
     finish(outcome, &mut given_up)
 }
 
-/// As [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
+/// Like [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
 pub(crate) fn update_later<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
     mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
@@ -73,7 +73,7 @@ pub(crate) fn observed<T, E>(
 /// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
 ///
 /// # Errors
-/// As [`update`].
+/// As for [`update`].
 #[inline]
 pub(crate) fn view<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,

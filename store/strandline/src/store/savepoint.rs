@@ -64,12 +64,12 @@ impl<'p, C: Control> Tx<'p, C> {
 }
 
 impl<C: Control> Savepoint<'_, '_, C> {
-    /// Takes back all that the transaction has written since, and goes on from there; can be called again. Savepoints that were set later are gone. What was made
-    /// since, and is still held by a variable, is as what was destroyed: [`Error::Dangling`].
+    /// Takes back all that the transaction has written since, and goes on from there; can be called again. Savepoints that were set later are gone.
+    /// What was made since, and is still held by a variable, is as what was destroyed: [`Error::Dangling`].
     ///
     /// # Errors
-    /// [`Error::Parameter`]: an earlier savepoint was rolled back to, so that this one is gone. A transaction in which an operation failed for the whole of it
-    /// (a conflict, [`Error::Interrupted`]; a full disk) cannot be saved: its closure returns the error.
+    /// Returns [`Error::Parameter`] if an earlier savepoint was rolled back to, so that this one is gone. A transaction in which an operation failed
+    /// for the whole of it (a conflict, [`Error::Interrupted`]; a full disk) cannot be saved: its closure returns the error.
     pub fn roll_back(&self) -> Result<()> {
         if self.tx.words(|tx| tx.roll_back_to(self.number))? {
             return Ok(());

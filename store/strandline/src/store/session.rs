@@ -62,10 +62,10 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         (worker.newest_read(), if committed { worker.lines_stored() } else { Vec::new() })
     }
 
-    /// As [`Store::write`].
+    /// Like [`Store::write`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn write<T>(
         &mut self,
@@ -74,10 +74,10 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         self.write_with_error(body)
     }
 
-    /// As [`Store::write_with_error`].
+    /// Like [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &mut self,
@@ -89,15 +89,15 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         })
     }
 
-    /// As [`Store::later`].
+    /// Like [`Store::later`].
     pub fn later(&mut self) -> Later<&mut Self> {
         Later(self)
     }
 
-    /// As [`Store::read`].
+    /// Like [`Store::read`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     pub fn read<T>(
         &mut self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -105,10 +105,10 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         self.read_with_error(body)
     }
 
-    /// As [`Store::read_with_error`].
+    /// Like [`Store::read_with_error`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     pub fn read_with_error<E: From<Error>, T>(
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
@@ -125,10 +125,10 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
-    /// As [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     pub fn write<T>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -136,10 +136,10 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
         self.write_with_error(body)
     }
 
-    /// As [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As [`Store::write`].
+    /// As for [`Store::write`].
     pub fn write_with_error<E: From<Error>, T>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,

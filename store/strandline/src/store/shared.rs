@@ -103,7 +103,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// The pool, which stays open as long as what is returned exists. It waits for nothing.
     ///
     /// # Errors
-    /// [`Error::Closed`]: it was closed, or is being closed.
+    /// Returns [`Error::Closed`] if it was closed, or is being closed.
     pub fn open(&self) -> Result<OpenPool<'_, C>> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
@@ -111,7 +111,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         self.share().ok_or(Error::Closed)
     }
 
-    /// As [`SharedPool::open`], also while the pool is being closed.
+    /// Like [`SharedPool::open`], also while the pool is being closed.
     fn share(&self) -> Option<OpenPool<'_, C>> {
         let share = match self.pool.try_read() {
             Ok(share) => share,
@@ -125,7 +125,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// Takes a worker for a transaction; waits while all are in use.
     ///
     /// # Errors
-    /// As [`SharedPool::open`]; as [`Pool::borrow_worker`].
+    /// Returns the errors of [`SharedPool::open`] and [`Pool::borrow_worker`].
     pub fn borrow(&self) -> Result<Taken<'_, C>> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
@@ -152,7 +152,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// The pool itself, for what lasts longer than a transaction.
     ///
     /// # Errors
-    /// As [`SharedPool::open`].
+    /// As for [`SharedPool::open`].
     pub fn keep(&self) -> Result<Arc<Pool<C>>> {
         loop {
             // First of all: in a forked child the lock may be held for ever.
@@ -164,10 +164,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         }
     }
 
-    /// As [`SharedPool::keep`], also inside a transaction. While another thread begins to close the pool, it is `None`.
+    /// Like [`SharedPool::keep`], also inside a transaction. While another thread begins to close the pool, it is `None`.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// Returns [`Error::Closed`].
     pub fn try_keep(&self) -> Result<Option<Arc<Pool<C>>>> {
         let pool = self.open()?;
         match self.closing.try_lock() {
@@ -332,7 +332,7 @@ impl<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> Borrowed<P, C> {
     /// Waits while all workers are in use.
     ///
     /// # Errors
-    /// As [`Pool::borrow_worker`].
+    /// As for [`Pool::borrow_worker`].
     pub fn of(pool: P) -> Result<Self> {
         let worker = Some(pool.borrow_worker()?);
         Ok(Self { pool, worker })

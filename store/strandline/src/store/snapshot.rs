@@ -85,7 +85,7 @@ impl<R: Root, C: Control<Memory = Native>> Snapshot<R, C> {
     /// Checks everything that is reachable from the root for damage, as [`Store::check`].
     ///
     /// # Errors
-    /// [`Error::SnapshotEnded`](crate::Error::SnapshotEnded). Damage is in what is returned.
+    /// Returns [`Error::SnapshotEnded`](crate::Error::SnapshotEnded). Damage is in what is returned.
     pub fn check(&self) -> Result<Vec<String>> {
         let (tx, root) = self.read();
         root.check(&tx)

@@ -73,7 +73,7 @@ pub(super) const fn named(name: &str, inside: u64) -> u64 {
     layout::field(layout::begin(name, 0), "", inside)
 }
 
-/// As [`persist_as`], for types without parameters and of one size.
+/// Like [`persist_as`], for types without parameters and of one size.
 macro_rules! persist_named {
     ($type:ty, $name:literal, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr) => {
         $crate::value::adapted::persist_as!(
@@ -117,7 +117,7 @@ macro_rules! key_as {
 }
 pub(super) use key_as;
 
-/// As [`key_as`], for types without parameters.
+/// Like [`key_as`], for types without parameters.
 macro_rules! key_named {
     ($type:ty, $name:literal, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr) => {
         $crate::value::adapted::key_as!(
@@ -215,7 +215,7 @@ both_named!(
 /// Seconds since 1970, and nanoseconds. Those of a leap second count on from a second.
 pub(super) type Instant = (i64, u32);
 
-/// Whether an instant has a notation: a second of more than a second is a leap second, at the end of a minute.
+/// Returns whether an instant has a notation: a second of more than a second is a leap second, at the end of a minute.
 pub(crate) fn is_instant(seconds: i64, nanos: u32) -> bool {
     nanos < 1_000_000_000 || nanos < 2_000_000_000 && seconds.rem_euclid(60) == 59
 }

@@ -65,7 +65,7 @@ impl Conversion {
     /// The words and the bytes of a value that stands alone, from those of an earlier one.
     ///
     /// # Errors
-    /// [`Invalid`]: the words are none of the earlier type.
+    /// Returns [`Invalid`] if the words are none of the earlier type.
     pub fn convert(&self, words: &[u64], bytes: u64) -> Result<(Vec<u64>, u64), Invalid> {
         let mut to = Vec::new();
         self.from.decode_alone(words, bytes, |from| self.plan.convert(&self.from, from, &mut to))?;
@@ -313,7 +313,7 @@ fn sources(before: &VariantDescription, now: &VariantDescription) -> Vec<Option<
     origins(&names(before), &names(now))
 }
 
-/// Whether every value of the shape `from` is one of the shape `to`, perhaps as a wider number.
+/// Returns whether every value of the shape `from` is one of the shape `to`, perhaps as a wider number.
 fn is_wider(from: &Shape, to: &Shape) -> bool {
     match (from, to) {
         (Shape::Unsigned(from), Shape::Unsigned(to))

@@ -79,7 +79,7 @@ pub trait Missing<'p, T> {
     }
 }
 
-/// As [`Missing`], for keys: what these do not need fails to compile.
+/// Like [`Missing`], for keys: what these do not need fails to compile.
 pub trait MissingKey<T> {
     const LAYOUT: u64 = 0;
     fn describe(_: &mut Types) -> String {

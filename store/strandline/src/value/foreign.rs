@@ -25,7 +25,7 @@ fn unix_nanos((seconds, nanos): Instant) -> Option<i128> {
     (nanos < 1_000_000_000).then(|| i128::from(seconds) * 1_000_000_000 + i128::from(nanos))
 }
 
-/// Whether seconds and nanoseconds have one sign, and these are less than a second.
+/// Returns whether seconds and nanoseconds have one sign, and these are less than a second.
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 fn is_duration((seconds, nanos): (i64, i32)) -> bool {
     nanos.unsigned_abs() < 1_000_000_000 && seconds.signum() * i64::from(nanos.signum()) >= 0

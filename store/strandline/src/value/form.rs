@@ -44,7 +44,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// Whether the elements are numbers of up to eight bytes.
+    /// Returns whether the elements are numbers of up to eight bytes.
     pub fn is_of_numbers(&self) -> bool {
         matches!(&self.element.kind, Kind::Plain(shape) if shape.is_number())
     }
@@ -129,22 +129,22 @@ impl Form {
         Making { types, packs: true, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
 
-    /// As [`of`](Self::of), for values of older pools, in which elements of lists are not packed.
+    /// Like [`of`](Self::of), for values of older pools, in which elements of lists are not packed.
     pub fn unpacked_of(type_name: &str, types: &Types) -> Option<Self> {
         Making { types, packs: false, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
 
-    /// Whether no value is all zeros, so that an option of it has no word of its own.
+    /// Returns whether no value is all zeros, so that an option of it has no word of its own.
     pub fn is_never_zero(&self) -> bool {
         matches!(self.kind, Kind::Plain(Shape::Handle(_)) | Kind::As("NonZero", _))
     }
 
-    /// Whether it is a vector of bytes.
+    /// Returns whether it is a vector of bytes.
     pub fn is_bytes(&self) -> bool {
         matches!(&self.kind, Kind::Vec(list) if matches!(list.element.kind, Kind::Plain(Shape::Unsigned(8))))
     }
 
-    /// Whether values of the type can be keys.
+    /// Returns whether values of the type can be keys.
     pub fn can_be_key(&self) -> bool {
         match &self.kind {
             Kind::Plain(shape) => !matches!(shape, Shape::Handle(_)),

@@ -175,13 +175,13 @@ pub unsafe trait Key: KeyRef + Sized {
     /// Whether every key's encoding is eight bytes long.
     const ONE_WORD: bool = false;
 
-    /// As [`Persist::describe`](crate::Persist::describe).
+    /// Like [`Persist::describe`](crate::Persist::describe).
     fn describe(types: &mut Types) -> String;
 
     /// Takes a key's bytes from the front of `from`.
     ///
     /// # Errors
-    /// [`Invalid`]: they are no key.
+    /// Returns [`Invalid`] if they are no key.
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid>;
 }
 

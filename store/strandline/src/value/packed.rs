@@ -21,7 +21,7 @@ impl Form {
         Ok(Some((count, &bytemuck::cast_slice(words)[..bytes])))
     }
 
-    /// As [`take_packed`](Self::take_packed); returns the forms and the words of the elements.
+    /// Like [`take_packed`](Self::take_packed); returns the forms and the words of the elements.
     pub fn unpacked(&self, from: &mut &[u64]) -> Result<Option<(Parts<'_>, Vec<u64>)>, Invalid> {
         let list = match &self.kind {
             Kind::Vec(list) | Kind::Array(list, _) => list,

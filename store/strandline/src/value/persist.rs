@@ -156,7 +156,7 @@ pub unsafe trait Persist<'p>: Sized {
     /// Takes a packed value from the front of `from`. It cannot be a handle: there is no [`Stored`] to load one with.
     ///
     /// # Errors
-    /// [`Invalid`]: no value of the type is stored there.
+    /// Returns [`Invalid`] if no value of the type is stored there.
     #[doc(hidden)]
     fn load_packed(_from: &mut &[u8]) -> Result<Self, Invalid> {
         Err(Invalid)
@@ -177,14 +177,13 @@ pub unsafe trait Persist<'p>: Sized {
     /// Takes a value from the front of `from`.
     ///
     /// # Errors
-    /// [`Invalid`]: no value of the type stands there.
+    /// Returns [`Invalid`] if no value of the type stands there.
     fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid>;
 
-    /// Hands all pointers and collections in the value to `checker`, which looks over what they lead to. A type that
-    /// has none need do nothing.
+    /// Hands all pointers and collections in the value to `checker`, which looks over what they lead to. A type that has none need do nothing.
     ///
     /// # Errors
-    /// A conflict. Damage is the checker's matter.
+    /// Returns an error after a conflict. Damage is the checker's matter.
     fn visit(&self, _checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
         Ok(())
     }
@@ -441,7 +440,7 @@ pub trait Readable: sealed::Sealed {
     /// The value that is stored as these bytes.
     ///
     /// # Errors
-    /// [`Invalid`]: none is.
+    /// Returns [`Invalid`] if none is.
     fn borrowed(bytes: &[u8]) -> Result<&Self::Borrowed, Invalid>;
 }
 

@@ -73,7 +73,7 @@ macro_rules! handle {
         impl<$($parameter),*> Copy for $name<'_, $($parameter),*> {}
 
         impl<$($parameter),*> PartialEq for $name<'_, $($parameter),*> {
-            /// Whether both are the same structure.
+            /// Returns whether both are the same structure.
             fn eq(&self, other: &Self) -> bool {
                 self.raw.at == other.raw.at
             }
@@ -194,7 +194,7 @@ impl<T> Clone for Ptr<'_, T> {
 impl<T> Copy for Ptr<'_, T> {}
 
 impl<T> PartialEq for Ptr<'_, T> {
-    /// Whether both point to the same value.
+    /// Returns whether both point to the same value.
     fn eq(&self, other: &Self) -> bool {
         self.raw.at == other.raw.at
     }
@@ -319,7 +319,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool is full or after a conflict or if the log is full.
     pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self>
     where
         T: Fixed<'p>,
@@ -357,7 +357,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| Persist::visit(&self, checker))
     }
@@ -405,7 +405,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// A copy of the value.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: there is none; a conflict.
+    /// Returns [`Error::Dangling`] if there is none, and an error after a conflict.
     #[inline]
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
         let Some(mut tx) = tx.operation() else { return in_use() };
@@ -418,7 +418,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Replaces the value. Only words that differ are written. Collections in the old one that are not in `value` are destroyed.
     ///
     /// # Errors
-    /// As [`Ptr::get`]; a full log.
+    /// Returns an error if the log is full, and the errors of [`Ptr::get`].
     pub fn set(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         if T::OWNS {
             let old = self.get(tx)?;
@@ -437,8 +437,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// Changes the value in place: reads it, lets `change` work on the copy, and stores that. Returns what `change`
-    /// returns.
+    /// Changes the value in place: reads it, lets `change` work on the copy, and stores that. Returns what `change` returns.
     ///
     /// ```
     /// # use strandline::*;
@@ -455,7 +454,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Ptr::set`].
+    /// As for [`Ptr::set`].
     pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
@@ -486,7 +485,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Ptr::set`].
+    /// As for [`Ptr::set`].
     pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;

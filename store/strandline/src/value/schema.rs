@@ -132,7 +132,7 @@ impl Schema {
         crate::Persist::decode(&words, bytes.len() as u64, super::persist::Stored::new()).ok()
     }
 
-    /// Whether values of both are the same words.
+    /// Returns whether values of both are the same words.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |(one, other): (&TypeDescription, &TypeDescription)| {
             let fields = |all: &TypeDescription| -> Vec<String> {
@@ -228,7 +228,7 @@ pub(crate) fn without_numbers(type_name: &str) -> String {
     parts.fold(first, |name, part| name + part.trim_start_matches(|of: char| of.is_ascii_digit()))
 }
 
-/// Whether both have the same variants and fields, whose types have the same names, but for the numbers that tell types of one name apart.
+/// Returns whether both have the same variants and fields, whose types have the same names, but for the numbers that tell types of one name apart.
 pub(crate) fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
     let is_same = |(one, other): (&VariantDescription, &VariantDescription)| {
         let fields = one.fields.iter().map(|field| (&field.name, without_numbers(&field.type_name)));
@@ -265,7 +265,7 @@ pub(crate) fn differences(old: &Types, new: &Types) -> String {
     lines
 }
 
-/// As [`differences`], but for types of which no difference is known.
+/// Like [`differences`], but for types of which no difference is known.
 pub(crate) fn changes(old: &Types, new: &Types) -> String {
     let mut lines = String::new();
     for now in new.all() {

@@ -44,7 +44,7 @@ impl<T: Serialize> Serde<T> {
     /// This value's bytes.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the value refuses to be serialised.
+    /// Returns [`Error::Parameter`] if the value refuses to be serialised.
     pub fn new(value: &T) -> Result<Self> {
         let mut bytes = Vec::new();
         ciborium::into_writer(value, &mut bytes)
@@ -57,7 +57,7 @@ impl<T: DeserializeOwned> Serde<T> {
     /// The value.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the bytes are of no value of this type.
+    /// Returns [`Error::Parameter`] if the bytes are of no value of this type.
     pub fn get(&self) -> Result<T> {
         let mut rest = self.bytes.as_slice();
         let value = ciborium::from_reader(&mut rest);
@@ -86,7 +86,7 @@ impl<T> Clone for Serde<T> {
 }
 
 impl<T> PartialEq for Serde<T> {
-    /// Whether the bytes are the same.
+    /// Returns whether the bytes are the same.
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
     }

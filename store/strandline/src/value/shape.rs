@@ -252,7 +252,7 @@ impl Shape {
         }
     }
 
-    /// Whether it is a number of up to eight bytes.
+    /// Returns whether it is a number of up to eight bytes.
     pub fn is_number(&self) -> bool {
         match self {
             Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) => *bits <= 64,

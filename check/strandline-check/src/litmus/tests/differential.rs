@@ -1,5 +1,5 @@
-//! The explorer against two others on random programs: the operational machine, which is another formulation
-//! of the rules, and the view model without reductions, which shows that the reductions lose nothing.
+//! Compares the explorer with two others on random programs: the operational machine, another formulation of the rules; and the view model without
+//! reductions, which shows that the reductions lose nothing.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use super::{Limits, Setting, Test, naive, operational};
 
 type States = BTreeSet<Vec<u64>>;
 
-/// The crash states of a test under each of the settings.
+/// Returns the crash states of a test under each of the settings.
 pub fn crash_states(test: &Test, settings: &[Setting]) -> Vec<States> {
     let found = test.explore(Limits::default()).unwrap();
     let states = |&setting| found.states(setting).into_iter().map(<[u64]>::to_vec).collect();
     settings.iter().map(states).collect()
 }
 
-/// The programs compared with the operational machine: shapes, and how many.
+/// The shapes of the programs compared with the operational machine, and how many there are of each.
 pub const PROGRAMS: [(Shape, u64); 4] = [
     (Shape { threads: 2, locations: 2, lines: 2, operations: 4 }, 1000),
     (Shape { threads: 2, locations: 3, lines: 3, operations: 4 }, 1000),
@@ -42,7 +42,7 @@ fn compare(programs: &[(Shape, u64)], other: impl Fn(&Test) -> Vec<States>) {
     }
 }
 
-/// The crash states by the operational machine. The ends of its runs are those of the view model.
+/// Returns the crash states of the operational machine, and checks that its runs end as those of the view model do.
 fn operational_machine(test: &Test) -> Vec<States> {
     let found = Setting::ALL.map(|setting| operational::explore(test, setting));
     let ends = test.ends(Limits::default()).unwrap();
@@ -75,7 +75,7 @@ fn three_threads() {
     compare(&PROGRAMS[3..], operational_machine);
 }
 
-/// A quarter of the programs: a state that is lost is missing from the comparisons with the operational machine, too.
+/// Tests only a quarter of the programs: a lost state also shows in the comparison with the operational machine.
 #[test]
 fn no_reduction_loses_a_state() {
     let programs = PROGRAMS.map(|(shape, count)| (shape, count / 4));

@@ -1,14 +1,14 @@
-//! The format: what it takes, and what each kind of mistake is told.
+//! The text format: what the parser accepts, and what it reports for each kind of mistake.
 
 use super::{Limits, Setting, outcome, parse};
 use crate::litmus::{Operand, Operation, Test, Verdict};
 
-/// A test around `body`, which begins at line 4.
+/// Returns a test with `body`, which begins at line 4.
 fn around(body: &str) -> String {
     format!("name: t\nline A: x y\nline B: z\n{body}")
 }
 
-/// `text` is refused at `line`, where `expected` was expected.
+/// Asserts that the parser refuses `text` at `line` because it expected `expected`.
 fn mistake(text: &str, line: usize, expected: &str) {
     let malformed = Test::parse(text).expect_err(text);
     let message = malformed.to_string();
@@ -90,7 +90,7 @@ fn a_location_may_look_like_a_register() {
 
 #[test]
 fn an_if_that_is_skipped_guards_nothing() {
-    // The inner one would skip the last two stores.
+    // The inner `if` would skip the last two stores.
     let test = parse(&around(
         "thread:\nif r1 == 1 then 2\nif r1 == 1 then 2\nstore x 1\nstore y 1\nstore z 1\nask: x=1\nask: y=1 z=1\n",
     ));
@@ -152,7 +152,7 @@ fn mistakes_in_operations() {
     }
 }
 
-/// In what comes after the test's name and lines, which are three lines.
+/// Mistakes after the test's name and lines, which take three lines.
 #[test]
 fn mistakes_in_threads_and_asks() {
     let two = "thread:\nif r1 == 1 then 3\nstore x 1\nstore y 1\n";

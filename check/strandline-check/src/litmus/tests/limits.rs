@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Limits, Setting, parse};
 
-/// Threads that run `operations` on locations of their own and common ones.
+/// Returns threads that run `operations` on locations of their own and common ones.
 fn threads(count: usize, operations: &[&str]) -> String {
     let mut text = "name: large\nline X: x x2\nline Y: y\nline Z: z\n".to_owned();
     for thread in 0..count {
@@ -33,7 +33,7 @@ fn three_threads_of_six_operations_are_explored() {
         &["store x N", "store y N", "store z N", "store x2 N", "mfence", "store OWN N"],
     ];
     for operations in programs {
-        // Some seconds, and well within what is allowed.
+        // This takes some seconds, and is well within the limits.
         let limits = Limits { configurations: 1_000_000, ..Limits::default() };
         let found = parse(&threads(3, operations)).explore(limits).unwrap();
         println!("{} configurations, {} states", found.configurations(), found.count(Setting::Line));

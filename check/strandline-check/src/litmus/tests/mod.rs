@@ -13,12 +13,12 @@ mod shipped;
 use super::{Limits, Test};
 use crate::Setting;
 
-/// The test in `text`.
+/// Parses the test in `text`.
 fn parse(text: &str) -> Test {
     Test::parse(text).unwrap_or_else(|malformed| panic!("{malformed}\n{text}"))
 }
 
-/// Its states under a setting and its verdicts, `A` or `F` for each `ask`.
+/// Returns its number of states under a setting, and its verdicts, `A` or `F` for each `ask`.
 fn outcome(test: &Test, setting: Setting) -> (usize, String) {
     let found = test.explore(Limits::default()).unwrap();
     let verdicts = test.asks.iter().map(|ask| if found.allows(setting, ask) { 'A' } else { 'F' });

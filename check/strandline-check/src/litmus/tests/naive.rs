@@ -1,12 +1,12 @@
-//! The view model explored without any of the reductions: configurations are compared as they are, no step is
-//! silent, and crash states are taken from every one.
+//! Explores the view model without any of the reductions: it compares complete configurations, no step is silent, and every configuration yields
+//! crash states.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Setting, Test};
 use crate::litmus::view::{Stamp, State};
 
-/// All crash states under each of the settings, of the configurations that `steps` leads to: those of a thread out of one.
+/// Returns all crash states under each of the settings. `steps` returns the successors of a configuration by a thread.
 pub fn explore(
     test: &Test,
     settings: &[Setting],
@@ -27,8 +27,7 @@ pub fn explore(
     found
 }
 
-/// Every choice of cuts, one for each line or location, as a counter counts. Of the cuts between which a part
-/// does not change one is enough.
+/// Tries every choice of cuts, one for each line or location, like a counter. One cut suffices where its contents equal those of another.
 fn crash(test: &Test, setting: Setting, state: &State, found: &mut BTreeSet<Vec<u64>>) {
     let word = setting == Setting::Word;
     let line = |location: usize| test.locations[location].line;

@@ -1,4 +1,4 @@
-//! Runs on the processor: what is the same on every processor.
+//! Runs tests on the processor, and asserts what holds on every processor.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::litmus::{Runs, Unrunnable, shipped};
 
 const SHORT: Runs = Runs { repetitions: 2_000, limit: Duration::from_secs(20) };
 
-/// Whatever chance does, a run ends as the model allows; and one thread ends in one way.
+/// Every run ends as the model allows; a test of one thread always ends in the same way.
 #[test]
 fn runs_end_as_the_model_allows() {
     if !cfg!(target_arch = "x86_64") || cfg!(miri) {

@@ -1,19 +1,17 @@
-//! A machine with the same crash states as the view model, formulated otherwise: after Khyzha and Lahav, Taming
-//! x86-TSO Persistency (POPL 2021), PTSO-syn. It shares the test's syntax with the view model and nothing else.
+//! An operational machine with the same crash states as the view model: PTSO-syn of Khyzha and Lahav, Taming x86-TSO Persistency (POPL 2021). It
+//! shares only the test's syntax with the view model.
 //!
 //! - Each thread has a *store buffer*, which holds its stores, flushes and fences in program order.
-//! - An entry leaves the buffer when the entries that it may not overtake have left: a store is ordered with
-//!   stores, `clflush` and `sfence`; a `clflushopt` or `clwb` with `sfence`, and with stores and flushes of its
-//!   own line only.
-//! - A non-temporal store is ordered with no store to another line, and may be overtaken by a `clflush` behind it, and by a `clflushopt` or
-//!   `clwb` of another line. It leaves a marker in the queues of its line.
-//! - A store that leaves the buffer becomes visible and enters the *persistence queue* of its line (under
-//!   `word`, of its location); whatever reaches the front of a queue may persist at any time.
-//! - A `clflush` leaves only when the queues of its line are empty. A `clflushopt` leaves a marker in them. A
-//!   fence, and a read-modify-write, waits until no marker of its thread is left.
-//!   To persist earlier than somebody waits for it permits nothing more, so that here it happens then, or at the
-//!   crash.
-//! - A load takes the last store of its thread's buffer, else what is visible.
+//! - An entry leaves the buffer when all entries that it may not overtake have left. A store is ordered with stores, `clflush` and `sfence`; a
+//!   `clflushopt` or `clwb` with `sfence`, and with stores and flushes of its own line only.
+//! - A non-temporal store is not ordered with stores to other lines. A later `clflush`, or a later `clflushopt` or `clwb` of another line, may
+//!   overtake it. It leaves a marker in the queues of its line.
+//! - A store that leaves the buffer becomes visible and enters the *persistence queue* of its line (under `word`, of its location). The entry at the
+//!   front of a queue may persist at any time.
+//! - A `clflush` leaves only when the queues of its line are empty. A `clflushopt` leaves a marker in them. A fence, and a read-modify-write, waits
+//!   until no marker of its thread is left. Persisting earlier than a fence requires permits nothing more, so the machine persists entries only then
+//!   or at the crash.
+//! - A load takes the last store of its thread's buffer, or else the visible value.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -50,7 +48,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// The first `count` entries of a queue persist.
+    /// Persists the first `count` entries of a queue.
     fn persist(&mut self, queue: usize, count: usize) {
         for pending in self.queues[queue].drain(..count) {
             if let Pending::Store { location, value } = pending {
@@ -59,7 +57,7 @@ impl Machine {
         }
     }
 
-    /// Nothing that the thread has written back remains in a queue.
+    /// Persists entries until no marker of the thread is left in a queue.
     fn wait_for_markers(&mut self, thread: usize) {
         for queue in 0..self.queues.len() {
             let last = self.queues[queue].iter().rposition(|pending| *pending == Pending::Marker { thread });
@@ -68,7 +66,7 @@ impl Machine {
     }
 }
 
-/// Every persistent memory that a crash may leave: of each queue, some entries persist.
+/// Adds every persistent memory that a crash may leave: any number of entries of each queue persist.
 fn crash(queues: &[Vec<Pending>], memory: &mut Vec<u64>, found: &mut BTreeSet<Vec<u64>>) {
     let Some((queue, others)) = queues.split_first() else {
         if !found.contains(memory) {
@@ -92,7 +90,7 @@ struct World<'t> {
     setting: Setting,
 }
 
-/// All crash states under a setting: the persistent memories of all machines that can be reached. And the ends of all runs.
+/// Returns all crash states under a setting, which are the persistent memories of all reachable machines, and the ends of all runs.
 pub fn explore(test: &Test, setting: Setting) -> (BTreeSet<Vec<u64>>, BTreeSet<End>) {
     let world = World { test, setting };
     let memory = vec![0; test.locations.len()];
@@ -144,7 +142,7 @@ impl World<'_> {
         let mut steps = Vec::new();
         for thread in 0..machine.threads.len() {
             if self.only_fills_buffer(machine, thread) {
-                // Nobody else sees it, and it neither waits nor looks: no other order can show anything.
+                // This step is invisible to other threads, and neither waits nor reads, so that other orders show nothing new.
                 steps.clear();
                 self.issue(machine, thread, &mut steps);
                 return steps;
@@ -172,7 +170,7 @@ impl World<'_> {
         })
     }
 
-    /// The thread's next instruction.
+    /// Issues the thread's next instruction.
     fn issue(&self, machine: &Machine, thread: usize, steps: &mut Vec<Machine>) {
         let this = &machine.threads[thread];
         let Some(&operation) = self.test.threads[thread].get(this.next) else { return };
@@ -197,7 +195,7 @@ impl World<'_> {
             }
             Operation::Load { register, location } => me.registers[register] = loaded(location),
             Operation::CompareExchange { register, location, expected, new } => {
-                // It may fail as a load does, without draining anything.
+                // The compare-and-swap may fail like a load, without draining anything.
                 if loaded(location) != value(expected) {
                     let mut failed = next.clone();
                     failed.threads[thread].registers[register] = loaded(location);
@@ -237,7 +235,7 @@ impl World<'_> {
         steps.push(next);
     }
 
-    /// The entry at `at` leaves the store buffer, if those before it permit.
+    /// The entry at `at` leaves the store buffer, if earlier entries permit it.
     fn propagate(&self, machine: &Machine, thread: usize, at: usize, steps: &mut Vec<Machine>) {
         let buffer = &machine.threads[thread].buffer;
         let (earlier, entry) = (&buffer[..at], buffer[at]);
@@ -256,7 +254,7 @@ impl World<'_> {
             (Entry::FlushOptimized { line }, Entry::Flush { line: other }) => other != line,
             (Entry::FlushOptimized { .. }, Entry::FlushOptimized { .. }) => true,
             (Entry::Store { .. }, Entry::FlushOptimized { .. }) => true,
-            // One that waits for a non-temporal store goes with it.
+            // A write-back that waits for a non-temporal store leaves with it.
             (Entry::Flush { line }, Entry::FlushOptimized { line: other }) => {
                 let is_late = |entry: &Entry| matches!(entry, Entry::Store { location, non_temporal: true, .. } if self.line(*location) == line);
                 other != line || earlier.iter().any(is_late)
@@ -286,7 +284,7 @@ impl World<'_> {
         steps.push(next);
     }
 
-    /// A marker of the thread enters the queues of the line.
+    /// Adds a marker of the thread to the queues of the line.
     fn mark(&self, machine: &mut Machine, thread: usize, line: usize) {
         for queue in self.queues(line).collect::<BTreeSet<_>>() {
             machine.queues[queue].push(Pending::Marker { thread });
@@ -296,7 +294,7 @@ impl World<'_> {
     fn make_visible(&self, machine: &mut Machine, location: usize, value: u64) {
         machine.visible[location] = value;
         if self.setting == Setting::FlushOnFail {
-            // The queues, too, are persistent.
+            // Under this setting the queues are persistent, too.
             machine.persistent[location] = value;
             return;
         }

@@ -1,5 +1,5 @@
-//! A differential test is worth as much as the errors that it notices: here each rule of the model is broken in
-//! turn, and the random programs of `differential.rs` must tell the broken model from the right one.
+//! Tests of the differential tests: this breaks each rule of the model in turn, and the random programs of `differential.rs` must distinguish the
+//! broken model from the right one.
 
 use fastrand::Rng;
 
@@ -95,7 +95,7 @@ fn raise(view: &mut Stamp, to: Stamp) {
     *view = (*view).max(to);
 }
 
-/// The steps of a thread, one rule broken: made from those of the right model.
+/// Returns the steps of a thread with one rule broken, derived from those of the right model.
 fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
     let mut steps = broken_operation(error, test, state, thread);
     steps.extend(broken_late_steps(error, test, state, thread));
@@ -110,7 +110,7 @@ fn broken_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<
     steps
 }
 
-/// The steps by which a late store of the thread becomes visible.
+/// Returns the steps by which a late store of the thread becomes visible.
 fn broken_late_steps(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
     let mut state = state.clone();
     let late = &mut state.threads[thread].late;
@@ -136,11 +136,11 @@ fn broken_late_steps(error: Error, test: &Test, state: &State, thread: usize) ->
     steps
 }
 
-/// The steps of a thread's next operation.
+/// Returns the steps of a thread's next operation.
 fn broken_operation(error: Error, test: &Test, state: &State, thread: usize) -> Vec<State> {
     let Some(&operation) = test.threads[thread].get(state.threads[thread].next) else { return Vec::new() };
     let before = &state.threads[thread];
-    // What the rules look at, and then what they have done.
+    // `from` is what the rules read; they change the states after it.
     let mut from = state.clone();
     match (error, operation) {
         (Error::LoadIgnoresCoherence, Operation::Load { location, .. }) => {
@@ -150,7 +150,7 @@ fn broken_operation(error: Error, test: &Test, state: &State, thread: usize) -> 
         (Error::WriteBackIgnoresPersistView, Operation::WriteBack { .. }) => from.threads[thread].vpr = 0,
         _ => {}
     }
-    // The late stores that the rules do not look at.
+    // Hides late stores from the rules.
     let on_line = |late: &Late, line: usize| test.locations[late.message.location].line == line;
     let mut ignored = Vec::new();
     match (error, operation) {
@@ -259,7 +259,7 @@ fn stored(before: &State, after: &State) -> bool {
     after.memory.len() > before.memory.len()
 }
 
-/// What the thread has asked for is complete.
+/// Completes the write-backs that the thread has requested.
 fn complete(state: &mut State, thread: usize) {
     for (complete, &asked) in state.vpc.iter_mut().zip(&state.threads[thread].vpa) {
         raise(complete, asked);
@@ -271,9 +271,10 @@ fn coherence(test: &Test, state: &State, thread: usize, line: usize) -> Stamp {
     on_line.map(|(_, &coh)| coh).max().unwrap_or(0)
 }
 
-/// How many times as many programs as the comparison of models has: some errors show in few of them.
+/// How many times as many programs to try as the comparison of models does: some errors show in few programs.
 const TIMES: u64 = 8;
-/// Programs of the first shape that show errors which most do not; they are tried first. If others come to show them, the search only takes longer.
+/// Programs of the first shape that show errors which most programs do not; they are tried first. If they stop showing them, the search only takes
+/// longer.
 const RARE: [u64; 4] = [743, 1127, 1179, 2359];
 
 #[test]

@@ -11,17 +11,17 @@ pub struct Shape {
     pub threads: usize,
     pub locations: usize,
     pub lines: usize,
-    /// At most, in each thread.
+    /// The most operations in each thread.
     pub operations: usize,
 }
 
-/// What a thread stores that has loaded 0.
+/// What a thread stores in place of a 0 that it has loaded.
 const ZERO: u64 = 99;
 
-/// A program. Nearly every store has a value of its own, and each thread ends by recording what it loaded on a line of its
-/// own, so that it shows in what persists; 0, which would not show, as [`ZERO`].
+/// Returns a random program. Nearly every store has a value of its own. Each thread ends by storing what it loaded to a line of its own, so that
+/// crash states show it; it stores [`ZERO`] for 0, which would not show.
 pub fn random(rng: &mut Rng, shape: Shape) -> Test {
-    // The first locations make sure that each line has one.
+    // Puts one of the first locations on each line.
     let line =
         |rng: &mut Rng, index: usize| if index < shape.lines { index } else { rng.usize(..shape.lines) };
     let mut lines: Vec<usize> = (0..shape.locations).map(|index| line(rng, index)).collect();
@@ -45,7 +45,7 @@ pub fn random(rng: &mut Rng, shape: Shape) -> Test {
     }
 }
 
-/// Appends stores of the registers to new locations on `line`, or of a mark where there is nothing to record.
+/// Appends stores of the registers to new locations on `line`, or of a mark if there are no registers.
 fn record(rng: &mut Rng, operations: &mut Vec<Operation>, lines: &mut Vec<usize>, line: usize) {
     let mut store = |value| {
         lines.push(line);
@@ -74,11 +74,11 @@ struct Program<'r> {
 }
 
 impl Program<'_> {
-    /// Single operations, and runs of them over two locations of different lines, without which most rules about
-    /// views and fences hardly ever show.
+    /// Generates single operations, and sequences over two locations of different lines, without which most rules about views and fences would rarely
+    /// matter.
     fn of(mut self, length: usize) -> Vec<Operation> {
         while self.operations.len() < length {
-            // The same two in all threads, so that they meet.
+            // All threads use the same two locations, so that they interact.
             let (x, y) = if self.rng.bool() { (0, 1) } else { (1, 0) };
             let run = match self.rng.u8(..16) {
                 0 | 1 => vec![self.store(x), self.fence(), self.load(y)],
@@ -110,7 +110,7 @@ impl Program<'_> {
         self.rng.usize(..2)
     }
 
-    /// A value that no other store has; now and then what was loaded.
+    /// Returns a value that no other store has, or sometimes a loaded value.
     fn value(&mut self) -> Operand {
         match self.rng.u8(..8) {
             0 => Operand::Register(self.register()),
@@ -127,7 +127,7 @@ impl Program<'_> {
         Operation::Store { location, value: self.value(), non_temporal: true }
     }
 
-    /// A load, now and then by a compare-and-swap that fails.
+    /// Returns a load, sometimes as a compare-and-swap that fails.
     fn load(&mut self, location: usize) -> Operation {
         let register = self.register();
         match self.rng.u8(..6) {
@@ -140,12 +140,12 @@ impl Program<'_> {
     }
 
     fn write_back(&mut self, location: usize) -> Operation {
-        // The first locations have their numbers' lines.
+        // Each of the first locations is on the line of the same number.
         let line = location % self.shape.lines;
         if self.rng.u8(..4) == 0 { Operation::Clflush { line } } else { Operation::WriteBack { line } }
     }
 
-    /// Whatever orders: a fence, or a read-modify-write.
+    /// Returns an ordering operation: a fence, or a read-modify-write.
     fn fence(&mut self) -> Operation {
         match self.rng.u8(..4) {
             0 | 1 => Operation::Sfence,

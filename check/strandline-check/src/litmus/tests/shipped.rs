@@ -1,4 +1,4 @@
-//! The litmus files of the crate, each with the outcomes that were worked out by hand.
+//! The litmus files of the crate, each with outcomes that were derived without the checker.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,9 +8,9 @@ use crate::litmus::shipped;
 
 type Expected = (usize, &'static str);
 
-/// Name; states and verdicts (Allowed, Forbidden) under `line`, `word`, `flush-on-fail`.
+/// Name; number of states and verdicts (Allowed, Forbidden) under `line`, `word`, `flush-on-fail`.
 const TABLE: &[(&str, Expected, Expected, Expected)] = &[
-    // PX86.md.
+    // Examples of PX86.md.
     ("commit_weak", (4, "A"), (4, "A"), (3, "F")),
     ("commit_weak_opt", (4, "A"), (4, "A"), (3, "F")),
     ("commit1", (3, "F"), (3, "F"), (3, "F")),
@@ -35,7 +35,7 @@ const TABLE: &[(&str, Expected, Expected, Expected)] = &[
     ("independent_reads", (12, "F"), (12, "F"), (8, "F")),
     ("coherence", (3, "F"), (3, "F"), (3, "F")),
     ("cas_lock", (6, "FA"), (6, "FA"), (4, "FF")),
-    // What orders write-backs.
+    // Operations that order write-backs.
     ("rmw_is_a_fence", (5, "FF"), (5, "FF"), (4, "FF")),
     ("failed_cas_is_a_load", (4, "A"), (4, "A"), (3, "F")),
     ("clflush_covers_its_line_only", (6, "AF"), (6, "AF"), (4, "FF")),
@@ -71,7 +71,7 @@ const TABLE: &[(&str, Expected, Expected, Expected)] = &[
     ("log_append", (4, "FFF"), (5, "FFA"), (4, "FFF")),
 ];
 
-/// Tests whose questions are about the ends of runs and whose answers are not published: name, verdicts.
+/// Tests whose questions are about the ends of runs, and whose answers are not published: name, verdicts.
 const ENDS: &[(&str, &str)] = &[
     ("nt_mp_own_load", "AF"),
     ("nt_after_store", "A"),
@@ -113,7 +113,7 @@ fn runs_end_as_worked_out_by_hand() {
     }
 }
 
-/// Every answer of a public suite is the checker's, and every test of one has an answer.
+/// Every published answer of a public suite agrees with the checker's, and every test of a suite has an answer.
 #[test]
 fn published_answers_are_the_checkers() {
     let mut answers = 0;

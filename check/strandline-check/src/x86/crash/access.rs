@@ -1,4 +1,4 @@
-//! What runs on the memory: recovery and judges, as in any hosted world.
+//! Access to the memory by recovery and judges, as in any hosted world.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use strandline_core::memory::{Operation, Space, Step, Window, World};
 
 use super::{CrashMemory, Touched};
 
-/// Pauses of one recovery, above which it waits for ever.
+/// How often one recovery may pause before it counts as waiting forever.
 const PATIENCE: u64 = 50_000_000;
 
 impl CrashMemory {
@@ -68,7 +68,7 @@ impl CrashMemory {
         }
     }
 
-    /// Stores consecutive words at once, unless that is recorded; `false`: nothing is done.
+    /// Stores consecutive words with one call, unless the recovery is recorded. Returns `false` if it does nothing.
     fn store_range(&self, space: Space, offset: u64, from: &[u64]) -> bool {
         if space == Space::Volatile || self.recording.get() || from.is_empty() {
             return false;
@@ -79,7 +79,7 @@ impl CrashMemory {
             let (here, later) = rest.split_at((8 - at % 8).min(rest.len()));
             let (line, open) = (at / 8, &self.open[at / 8]);
             let now = &self.now()[at..at + here.len()];
-            // Most of what recovery zeroes is zero. (To look at all words at once is faster than to stop at the first.)
+            // Most of the words that recovery zeroes are already zero. Comparing all words is faster than stopping at the first difference.
             let differ = now.iter().zip(here).fold(0, |differ, (now, &value)| differ | (now.get() ^ value));
             if open.get() != 0 || differ != 0 {
                 self.touch(line, Touched::Changed);
@@ -135,7 +135,7 @@ impl World for CrashMemory {
     }
 
     fn write_back_range(&self, _: usize, _: u64, _: u64, _: Step) -> bool {
-        // Only a crash in this run needs to know.
+        // Write-backs matter only if power may fail during this run, which is then recorded.
         !self.recording.get()
     }
 

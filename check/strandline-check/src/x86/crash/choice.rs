@@ -1,4 +1,4 @@
-//! Who decides what survived: a depth-first search, chance, or a list of decisions.
+//! Decides what survived: by a depth-first search, by chance, or by a list of decisions.
 
 use fastrand::Rng;
 
@@ -9,18 +9,18 @@ use crate::x86::mix;
 pub struct Decision {
     /// The word's number in the pool.
     pub word: u32,
-    /// Which of its values, 0 the oldest.
+    /// The index of the value, 0 for the oldest.
     pub chosen: u32,
-    /// How many there were.
+    /// How many values were possible.
     pub of: u32,
-    /// The value.
+    /// The chosen value.
     pub value: u64,
-    /// The newest value that it might have had.
+    /// The newest possible value.
     pub newest: u64,
 }
 
 impl Decision {
-    /// Whether a newer value was lost.
+    /// Returns whether a newer value was lost.
     pub fn is_loss(&self) -> bool {
         self.chosen + 1 < self.of
     }
@@ -29,32 +29,32 @@ impl Decision {
 /// How a random run decides.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mood {
-    /// Of 65,535: how often the newest value survives.
+    /// How often the newest value survives, of 65,535.
     newest: u16,
-    /// Of 256: how often the oldest does, where not the newest.
+    /// How often the oldest survives if the newest does not, of 256.
     oldest: u8,
-    /// Whole lines go one way: half of them, by their number and this, the other way round.
+    /// If set, whole lines go one way, and half of them, chosen by their number and this seed, the other way.
     by_line: Option<u32>,
-    /// Only words among the last so many that were stored may be lost, half of them; 0: any.
+    /// If not 0, only the last so many stored words may be lost, half of them.
     latest: usize,
-    /// What was stored about here is torn.
+    /// Where a record is torn.
     torn: Option<Torn>,
 }
 
-/// Words side by side of which those before a place have gone one way and those behind it the other: a record's head without
-/// its tail, or its tail without its head.
+/// Adjacent words of which those before a place have gone one way and those after it the other: a record's head without its tail, or its tail without
+/// its head.
 #[derive(Clone, Copy, Debug)]
 struct Torn {
-    /// The first word behind the place.
+    /// The first word after the place.
     at: u32,
-    /// Whether those before it survive; otherwise the others do.
+    /// Whether the words before the place survive; otherwise the ones after it do.
     before: bool,
-    /// Whether the oldest value is there instead; otherwise the newest but one.
+    /// Whether a lost word has its oldest value; otherwise it has the newest but one.
     oldest: bool,
 }
 
 impl Torn {
-    /// The choice for `word`; `None` if it lies elsewhere.
+    /// Returns the choice for `word`; `None` if it is elsewhere.
     fn choose(self, word: u32, of: u32) -> Option<u32> {
         const REACH: u32 = 16;
         let lost = if self.oldest { 0 } else { of - 2 };
@@ -64,11 +64,11 @@ impl Torn {
 }
 
 impl Mood {
-    /// A mood at random; extreme ones are as frequent as even ones.
+    /// Returns a random mood; extreme moods are as frequent as moderate ones.
     pub fn random(random: &mut Rng) -> Self {
         loop {
             let mood = Self::any(random);
-            // All newest values and all oldest ones are one state each.
+            // All newest values are one state, and so are all oldest ones.
             let one = mood.newest == u16::MAX || mood.newest == 0 && mood.oldest == 255;
             if !one || mood.by_line.is_some() || mood.latest > 0 || random.u8(..8) == 0 {
                 return mood;
@@ -78,13 +78,13 @@ impl Mood {
 
     fn any(random: &mut Rng) -> Self {
         let latest = if random.u8(..4) == 0 { 1 << random.u32(..5) } else { 0 };
-        // With the last but one a word or two of a log are lost.
+        // With the last but one of these, a word or two of a log are lost.
         let newest = [0, 5_000, 32_000, 60_000, 65_300, u16::MAX][random.usize(..6)];
         let oldest = [0, 128, 255][random.usize(..3)];
         Self { newest, oldest, by_line: (random.u8(..3) == 0).then(|| random.u32(..)), latest, torn: None }
     }
 
-    /// A mood in which a record is torn at one of the words `stored` lately; all else survives, or little of it.
+    /// Returns a mood in which a record is torn at one of the recently `stored` words; everything else survives, or little of it.
     pub fn torn(random: &mut Rng, stored: &[u32]) -> Self {
         let at = stored.get(random.usize(..stored.len().max(1))).map(|word| word + random.u32(..2));
         let newest = [u16::MAX, u16::MAX, 32_000, 0][random.usize(..4)];
@@ -92,7 +92,7 @@ impl Mood {
         Self { newest, oldest: 128, by_line: None, latest: 0, torn }
     }
 
-    /// The choice for `word`; `stored` are words that were stored lately, the last one first.
+    /// Returns the choice for `word`; `stored` are recently stored words, the last one first.
     fn choose(&self, random: &mut Rng, word: u32, of: u32, stored: &[u32]) -> u32 {
         if let Some(choice) = self.torn.and_then(|torn| torn.choose(word, of)) {
             return choice;
@@ -116,16 +116,16 @@ impl Mood {
     }
 }
 
-/// Who decides.
+/// How to decide.
 #[derive(Debug)]
 pub(super) enum Chooser {
-    /// The path's choices, then the oldest values; the path goes on as a depth-first search.
+    /// By the path's choices, then the oldest values; the path advances as a depth-first search.
     Search,
     /// At random.
     Random(Rng, Mood),
-    /// By the values of these decisions on the same words; otherwise at random, or the newest.
+    /// By the values of these decisions on the same words; otherwise at random, or by the newest value.
     Given(Vec<Decision>, Option<(Rng, Mood)>),
-    /// Whole lines: these survive and all others are lost, or the other way round.
+    /// By whole lines: these survive and all others are lost, or the other way round.
     Lines { lines: Vec<u32>, survive: bool },
 }
 
@@ -134,39 +134,39 @@ pub(super) enum Chooser {
 pub(super) struct Path {
     chooser: Chooser,
     decisions: Vec<Decision>,
-    /// How many of a search's decisions the run has come to.
+    /// How many of a search's decisions the run has reached.
     depth: usize,
-    /// How many of a search's decisions are the last run's.
+    /// How many of a search's decisions the run shares with the last run.
     repeated: usize,
     /// The words that were stored last before the crash, the last one first.
     pub stored: Vec<u32>,
 }
 
 impl Path {
-    /// Of a run that has decided nothing.
+    /// Creates a path without decisions.
     pub fn new(chooser: Chooser) -> Self {
         Self { chooser, decisions: Vec::new(), depth: 0, repeated: 0, stored: Vec::new() }
     }
 
-    /// Begins a run that has decided nothing.
+    /// Begins a run without decisions.
     pub fn begin(&mut self, chooser: Chooser) {
         (self.chooser, self.depth, self.repeated) = (chooser, 0, 0);
         self.decisions.clear();
     }
 
-    /// Begins a search again at the run whose decisions are `left`, the last of which is a new one.
+    /// Resumes a search at the run whose decisions are `left`; the last of them is a new one.
     pub fn resume(&mut self, left: Vec<Decision>) {
         self.begin(Chooser::Search);
         self.repeated = left.len().saturating_sub(1);
         self.decisions = left;
     }
 
-    /// The decisions with which a search's next run begins, once [`Path::next`] has gone on to it.
+    /// Returns the decisions with which a search's next run begins, after [`Path::next`] has advanced to it.
     pub fn left(&self) -> &[Decision] {
         &self.decisions
     }
 
-    /// Moves the search to its next run, and returns whether there is one. The next run repeats the first decisions of the last run, which stay
+    /// Advances the search to its next run, and returns whether there is one. The next run keeps the first decisions of the last run, which stay
     /// made. Calls `undone` with each of the other decisions of the last run.
     pub fn next(&mut self, mut undone: impl FnMut(&Decision)) -> bool {
         self.decisions.truncate(self.depth);
@@ -183,17 +183,17 @@ impl Path {
         false
     }
 
-    /// None of a search's decisions is made yet.
+    /// Marks all of a search's decisions as not made.
     pub fn unmake(&mut self) {
         self.depth = 0;
     }
 
-    /// The decisions that the search's last run made and this one makes again.
+    /// Returns the decisions that this run shares with the search's last run.
     pub fn repeated(&self) -> &[Decision] {
         &self.decisions[..self.repeated]
     }
 
-    /// The value of `word` if the next decision is the one that the search's last run made on it.
+    /// Returns the value of `word` if the search's last run made its next decision on this word, too.
     pub fn repeat(&mut self, word: u32) -> Option<u64> {
         let next = self.decisions.get(self.depth).filter(|_| self.depth < self.repeated)?;
         if next.word != word {
@@ -203,7 +203,7 @@ impl Path {
         Some(next.value)
     }
 
-    /// Decides on `word` between `choices`, of which there are several; returns the value.
+    /// Decides on `word` among several `choices`; returns the value.
     pub fn choose(&mut self, word: u32, choices: &[(u32, u64)]) -> u64 {
         let of = choices.len() as u32;
         let newest = choices[choices.len() - 1].1;
@@ -239,14 +239,13 @@ impl Path {
         value
     }
 
-    /// Whether the search has been here before: here come the same decisions, and those that are still to come
-    /// do not matter.
+    /// Returns whether the search has been here before: the decisions so far are the same, and later ones do not matter.
     pub fn was_here(&self) -> bool {
         matches!(self.chooser, Chooser::Search)
             && self.decisions[self.depth..].iter().any(|later| later.chosen > 0)
     }
 
-    /// The decisions of this run.
+    /// Returns the decisions of this run.
     pub fn made(&self) -> &[Decision] {
         match self.chooser {
             Chooser::Search => &self.decisions[..self.depth],
@@ -254,7 +253,7 @@ impl Path {
         }
     }
 
-    /// A number for the decisions of this run: runs of one crash that decide differently have different ones.
+    /// Returns a fingerprint of this run's decisions: runs of one crash that decide differently have different ones.
     pub fn number(&self) -> u64 {
         self.made().iter().fold(6, |hash, made| mix(mix(hash, made.word.into()), made.value))
     }

@@ -1,13 +1,11 @@
 //! The memory that a power failure leaves, decided as late as possible.
 //!
-//! Between the least and the greatest cut of a line (of a word, under `word`) lie several values of a word.
-//! Which of them survived is decided when recovery or a judge first loads the word, and each decision narrows
-//! the line's cuts, as in the Jaaru model checker. Running recovery again and again, each time with the
-//! next choice at the last decision that has one, covers every surviving state that recovery and judge can
-//! tell apart, and nothing else.
+//! Between the least and the greatest cut of a line (of a word, under `word`) a word may have several values. Which of them survived is decided when
+//! recovery or a judge first loads the word, and each decision narrows the line's cuts, as in the Jaaru model checker. Recovery runs repeatedly, each
+//! time with the next choice at the last decision that has one. That covers exactly the surviving states that recovery and judge can distinguish.
 //!
-//! A run begins without copying the pool: only the lines that the last run stored to or decided are restored, and of a search's
-//! run only those of them that the next run does not decide in the same way.
+//! A run begins without copying the pool: only the lines that the last run stored to or decided are restored, and in a search only those on which the
+//! next run does not make the same decisions.
 
 mod access;
 mod choice;
@@ -30,15 +28,15 @@ use super::trace::{Store, Trace};
 use crate::Setting;
 use crate::x86::Recovered;
 
-/// The lazy memory. One serves many crashes of pools of one size.
+/// The lazily decided memory. It can be reused for many crashes of pools of one size.
 pub struct CrashMemory {
     /// The pool before recovery, for words that are not open.
     base: Box<[Cell<u64>]>,
-    /// The pool as the present run sees it; words that are not decided are closed.
+    /// The pool as the present run sees it. Undecided words are not readable through the window.
     window: Rc<Window>,
-    /// For each line its words that are not decided, a bit each.
+    /// For each line a bit for each undecided word.
     open: Box<[Cell<u8>]>,
-    /// By line, how the present run has changed it.
+    /// For each line how the present run has changed it.
     touched: Box<[Cell<Touched>]>,
     /// The lines that the present run touched.
     dirty: Box<[Cell<u32>]>,
@@ -48,24 +46,24 @@ pub struct CrashMemory {
     run: Cell<u32>,
     data: Range<usize>,
     omitted: Cell<Option<Step>>,
-    /// Open lines, and the open line of each line of the pool, plus one.
+    /// Open lines; and for each line of the pool one more than the index of its open line.
     lines: RefCell<Vec<OpenLine>>,
     line_index: Box<[Cell<u32>]>,
     per_word: Cell<bool>,
-    /// What fingerprints are relative to: the pool at the beginning.
+    /// The pool at the beginning, to which fingerprints are relative.
     reference: RefCell<Rc<[u64]>>,
-    /// Of everything but what the present run did.
+    /// The fingerprint of everything but the present run's effects.
     fingerprint: Cell<u64>,
     /// Whether every store survives.
     flush_on_fail: Cell<bool>,
     path: RefCell<Path>,
     /// The values of the word being decided.
     choices: RefCell<Vec<(u32, u64)>>,
-    /// Words that recoveries before a further crash may have stored, and did not store for certain.
+    /// Words that recoveries before a further crash may have stored, and did not certainly store.
     unsettled: RefCell<Vec<u32>>,
     recorder: RefCell<Recorder>,
     recording: Cell<bool>,
-    /// Whether each run of the current search decides the value of every line again, as it does while its decisions are recorded.
+    /// Whether each run of the current search repeats every line's decisions explicitly, as it does while it is recorded.
     one_by_one: Cell<bool>,
     pauses: Cell<u64>,
 }
@@ -75,11 +73,11 @@ pub struct CrashMemory {
 enum Touched {
     #[default]
     Untouched,
-    /// It made decisions on it.
+    /// The run made decisions on it.
     Decided,
-    /// It stored to it, or made a decision that the next run does not repeat.
+    /// The run stored to it, or made a decision that the next run does not repeat.
     Changed,
-    /// Nothing but decisions that are repeated has been done on it since it was restored.
+    /// Since it was restored, the run has made only repeated decisions on it.
     Restored,
 }
 
@@ -88,7 +86,7 @@ fn cells<T: Copy + Default>(count: usize) -> Box<[Cell<T>]> {
 }
 
 impl CrashMemory {
-    /// For pools of `words` words, of which those in `data` belong to transactions.
+    /// Creates a memory for pools of `words` words, of which those in `data` belong to transactions.
     pub fn new(words: usize, volatile_bytes: u64, data: Range<usize>) -> Self {
         let volatile = volatile_bytes.div_ceil(8) as usize;
         Self {
@@ -119,8 +117,8 @@ impl CrashMemory {
         }
     }
 
-    /// Becomes the memory after a power failure at `time` of `trace`; recovery leaves `omitted` out. With
-    /// `fresh` the trace is another one than before.
+    /// Becomes the memory after a power failure at `time` of `trace`; recovery leaves `omitted` out. `fresh` means that the trace is another one than
+    /// before.
     pub fn crash(&self, trace: &Trace, time: u32, setting: Setting, omitted: Option<Step>, fresh: bool) {
         self.close();
         if fresh {
@@ -199,12 +197,12 @@ impl CrashMemory {
         self.fingerprint.set(crash.fingerprint);
     }
 
-    /// The pool as the present run sees it.
+    /// Returns the pool as the present run sees it.
     fn now(&self) -> &[Cell<u64>] {
         self.window.words()
     }
 
-    /// Every word becomes certain.
+    /// Makes every word certain.
     fn close(&self) {
         self.unsettled.borrow_mut().clear();
         self.path.borrow_mut().stored.clear();
@@ -218,18 +216,18 @@ impl CrashMemory {
         }
     }
 
-    /// A number that is equal for crashes with the same words open to the same values, over the same rest.
+    /// Returns a fingerprint of the crash: it is equal if the same words are open to the same values and all else is equal.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint.get()
     }
 
-    /// How many different states this power failure may leave, or `u128::MAX` if there are more: the product of what the open
-    /// lines may hold. A search has fewer runs where recovery and judge do not load all of them.
+    /// Returns how many different states this power failure may leave, or `u128::MAX` if there are more: the product over the open lines. A search
+    /// has fewer runs if recovery and judge do not load all of them.
     pub fn possible_states(&self) -> u128 {
         self.lines.borrow().iter().map(OpenLine::possible).fold(1, u128::saturating_mul)
     }
 
-    /// Nothing of an open line is decided.
+    /// Makes all words of an open line undecided.
     fn reopen(&self, line: &OpenLine) {
         line.reset();
         let at = line.line as usize;
@@ -241,8 +239,8 @@ impl CrashMemory {
         }
     }
 
-    /// Undoes what the last run stored and decided, but for the decisions `repeated`, with which it began. A line on which it has made
-    /// nothing but these stays as it is.
+    /// Undoes the last run's stores and decisions except for the decisions `repeated`, with which it began. A line on which it has made only these
+    /// stays as it is.
     fn restore(&self, repeated: &[Decision]) {
         let lines = self.lines.borrow();
         let count = self.dirty_count.get();
@@ -261,7 +259,7 @@ impl CrashMemory {
             }
             self.touched[line].set(Touched::Untouched);
         }
-        // Of the lines that were restored, some have decisions that are repeated.
+        // Some of the restored lines have repeated decisions.
         let touched = |made: &Decision| &self.touched[made.word as usize / 8];
         for made in repeated.iter().filter(|made| touched(made).get() != Touched::Decided) {
             touched(made).set(Touched::Restored);
@@ -297,7 +295,7 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Begins the search's next run, and returns whether there is one. The run keeps the decisions that it has in common with the last run. If that one
+    /// Begins the search's next run, and returns whether there is one. The run keeps the decisions that it shares with the last run. If the last run
     /// was recorded, it makes all of them again.
     pub fn next(&self) -> bool {
         let mut path = self.path.borrow_mut();
@@ -315,7 +313,7 @@ impl CrashMemory {
         another
     }
 
-    /// The present run of a search and those that follow make all their decisions one by one.
+    /// Lets the present and later runs of a search make all their decisions one by one.
     fn decide_one_by_one(&self) {
         if !self.one_by_one.replace(true) {
             self.path.borrow_mut().unmake();
@@ -323,13 +321,13 @@ impl CrashMemory {
         }
     }
 
-    /// Begins the search again at the run that `left` tells ([`CrashMemory::left`]), on an equal crash.
+    /// Resumes a search on an equal crash, at the run that `left` ([`CrashMemory::left`]) describes.
     pub(crate) fn resume(&self, left: Vec<Decision>) {
         self.path.borrow_mut().resume(left);
         self.begin();
     }
 
-    /// Where a search has got to that [`next`](CrashMemory::next) has moved on.
+    /// Returns where a search is, after [`next`](CrashMemory::next) has advanced.
     pub(crate) fn left(&self) -> Vec<Decision> {
         self.path.borrow().left().to_vec()
     }
@@ -340,7 +338,7 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// The lines whose contents are not certain.
+    /// Returns the lines whose contents are not certain.
     pub(crate) fn open_lines(&self) -> Vec<u32> {
         self.lines.borrow().iter().map(|line| line.line).collect()
     }
@@ -352,36 +350,36 @@ impl CrashMemory {
         self.begin();
     }
 
-    /// Words other than data that were stored lately and may be lost.
+    /// Returns words other than data that were stored recently and may be lost.
     pub fn logged_lately(&self) -> Vec<u32> {
         let outside = |word: &&u32| !self.data.contains(&(**word as usize));
         self.path.borrow().stored.iter().filter(outside).copied().collect()
     }
 
-    /// Begins a run that decides at random, so that a record is torn at one of the words `logged`.
+    /// Begins a run that decides at random, but in which a record is torn at one of the words `logged`.
     pub fn torn(&self, logged: &[u32], random: &mut Rng) {
         let mood = Mood::torn(random, logged);
         self.path.borrow_mut().begin(Chooser::Random(random.fork(), mood));
         self.begin();
     }
 
-    /// Begins a run that decides as `decisions` say, and for the newest otherwise.
+    /// Begins a run that makes these decisions, and that chooses the newest value wherever they do not apply.
     pub fn given(&self, decisions: Vec<Decision>) {
         self.path.borrow_mut().begin(Chooser::Given(decisions, None));
         self.begin();
     }
 
-    /// The decisions of this run.
+    /// Returns the decisions of this run.
     pub fn decisions(&self) -> Vec<Decision> {
         self.path.borrow().made().to_vec()
     }
 
-    /// A number for the decisions of this run: runs of one crash that decide differently have different ones.
+    /// Returns a fingerprint of this run's decisions: runs of one crash that decide differently have different ones.
     pub fn path(&self) -> u64 {
         self.path.borrow().number()
     }
 
-    /// The value of word `word`, decided now if it was open.
+    /// Returns the value of word `word`, which is decided now if it was open.
     pub fn load_word(&self, word: u32) -> u64 {
         let index = word as usize;
         if self.open[index / 8].get() >> (index % 8) & 1 == 1 {
@@ -391,37 +389,36 @@ impl CrashMemory {
         }
     }
 
-    /// Words of transactions that recoveries before a further crash stored.
+    /// Returns the words of transactions that recoveries before a further crash stored.
     pub fn stored_before(&self) -> Vec<u32> {
         self.unsettled.borrow().clone()
     }
 
-    /// Words of transactions in lines that this run stored to.
+    /// Returns the words of transactions in lines that this run stored to.
     pub fn stored(&self) -> impl Iterator<Item = u32> {
         let lines = self.dirty[..self.dirty_count.get()].iter().map(Cell::get);
         lines.filter(|&line| self.data.contains(&(8 * line as usize))).flat_map(|line| 8 * line..8 * line + 8)
     }
 
-    /// The word before recovery, if it was settled.
+    /// Returns the word before recovery, if it was settled.
     pub fn before(&self, word: u32) -> u64 {
         self.base[word as usize].get()
     }
 
-    /// The pool before recovery, for the decisions of this run and random ones on what it did not load. Ends
-    /// the run.
+    /// Returns the pool before recovery, with this run's decisions and random ones on words that it did not load. Ends the run.
     pub fn survivors(&self, random: &mut Rng) -> Vec<u64> {
         let made = self.decisions();
         let mood = Mood::random(random);
         self.path.borrow_mut().begin(Chooser::Given(made.clone(), Some((random.fork(), mood))));
         self.begin();
-        // First what was decided, in that order, so that each decision finds the choice that it found before.
+        // Repeats the run's decisions first, in their order, so that each finds the same choices.
         for decision in &made {
             self.load_word(decision.word);
         }
         self.all_words()
     }
 
-    /// The pool as this run sees it: all that is still open is decided now.
+    /// Returns the pool as this run sees it; all open words are decided now.
     pub fn all_words(&self) -> Vec<u64> {
         (0..self.base.len() as u32).map(|word| self.load_word(word)).collect()
     }
@@ -446,7 +443,7 @@ impl CrashMemory {
         value
     }
 
-    /// The open word `index` holds `value` from now on: by a decision, which narrows its line, or because that is its only value left.
+    /// Notes that the open word `index` holds `value` from now on: by a decision, which narrows its line, or because no other value is left.
     fn settle_word(&self, lines: &[OpenLine], index: usize, value: u64, is_decision: bool) {
         let at = self.line_index[index / 8].get() - 1;
         let (line, word) = (&lines[at as usize], index % 8);
@@ -455,7 +452,7 @@ impl CrashMemory {
         self.now()[index].set(value);
         if is_decision {
             line.narrow(word, value);
-            // What that settles need not be looked up later.
+            // Notes the words that this settles, so that they need not be looked up later.
             if left != 0
                 && let Some((state, certain)) = line.certain_words()
             {
@@ -537,7 +534,7 @@ impl Recovered for CrashMemory {
     }
 }
 
-/// The line `line`, which durably holds `settled`, if its `pending` stores may survive or not.
+/// Returns the open line `line`, which durably holds `settled` and whose `pending` stores may survive or not.
 fn open_line(line: u32, settled: [u64; 8], pending: &[Store], setting: Setting) -> Option<OpenLine> {
     if setting == Setting::Word {
         let mut words = settled.map(|value| vec![value]);
@@ -566,8 +563,7 @@ mod tests {
 
     const WORDS: usize = 32;
 
-    /// What a thread leaves that makes these stores (word, value), and after every third one writes its line back, with a fence now and
-    /// then.
+    /// Returns the trace of a thread that makes these stores (word, value). It writes the line back after every third store, and sometimes fences.
     fn trace(stores: &[(u64, u64)], setting: Setting) -> Trace {
         let world = Rc::new(X86World::new(vec![0; WORDS], 64, 0..WORDS, 1, setting, None));
         let body: Thread<'_> = Box::new(|memory: &Hosted| {
@@ -586,7 +582,7 @@ mod tests {
         world.finish()
     }
 
-    /// The different contents of the pool after a crash, found one by one.
+    /// Counts the different contents of the pool after a crash by enumeration.
     fn enumerated(memory: &CrashMemory) -> u128 {
         let mut states = BTreeSet::new();
         memory.search();
@@ -622,7 +618,7 @@ mod tests {
         assert_eq!(of(Setting::FlushOnFail), 1);
     }
 
-    /// A recovery that loads some words more than once, skips others, and stores between its loads.
+    /// Runs a recovery that loads some words more than once, skips others, and stores between its loads.
     fn recover(memory: &Hosted, order: &[u64]) -> Vec<u64> {
         let loads = order.iter().enumerate().map(|(number, &word)| {
             let at = PersistentAddress::new(8 * word);
@@ -634,7 +630,7 @@ mod tests {
         loads.collect()
     }
 
-    /// Whether decisions are repeated all together or, where power may fail in recovery, one by one, a search's runs are the same.
+    /// A search has the same runs whether decisions are repeated all together or, if power may fail in recovery, one by one.
     #[test]
     fn a_search_repeats_the_same_decisions_at_once_or_one_by_one() {
         let random = &mut Rng::with_seed(8);
@@ -668,7 +664,7 @@ mod tests {
             };
             let mut found = [runs_of(false), runs_of(true)];
             runs += found[0].len();
-            // The lines that were stored to come in any order.
+            // The lines that were stored to may come in any order.
             found.iter_mut().flatten().for_each(|run| run.3.sort_unstable());
             assert_eq!(found[0], found[1], "{stores:?} {order:?}");
         }

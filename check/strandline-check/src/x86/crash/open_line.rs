@@ -13,27 +13,26 @@ pub(super) struct OpenLine {
     possible: Possible,
 }
 
-/// What a line may hold, the oldest first.
+/// The possible contents of a line, the oldest first.
 #[derive(Clone, Debug)]
 enum Possible {
-    /// One of these, as a whole: a cut of the line for each.
+    /// The line has one of these contents as a whole, one for each cut.
     Lines(Lines),
-    /// Each word one of its values, whatever the other words hold: those of word `w` lie from `starts[w]` to
-    /// `starts[w + 1]`.
+    /// Each word has one of its values, independently of the other words. The values of word `w` are those from `starts[w]` to `starts[w + 1]`.
     Words(Vec<u64>, [u32; 9]),
 }
 
 #[derive(Clone, Debug)]
 struct Lines {
     states: Vec<[u64; 8]>,
-    /// Which of the states the decisions so far leave, a bit for each.
+    /// A bit for each state that the decisions so far permit.
     alive: Box<[Cell<u64>]>,
-    /// Whether some word has a value again that it had before.
+    /// Whether some word takes on a value again that it had before.
     returns: bool,
-    /// The values of each word that differs, those of word `w` from `starts[w]` to `starts[w + 1]`.
+    /// The values of each word that differs; those of word `w` are at `starts[w]` to `starts[w + 1]`.
     values: Vec<u64>,
     starts: [u32; 9],
-    /// For each of `values` the states that have it: as many words of bits as `alive` has.
+    /// For each of `values` the states that have it, as a bit set as long as `alive`.
     having: Vec<u64>,
 }
 
@@ -61,7 +60,7 @@ impl Lines {
         Self { states, alive: vec![Cell::new(0); blocks].into(), returns, values, starts, having }
     }
 
-    /// Of the states, those that are alive and have the value number `value`, with the place of their bits.
+    /// Returns the states that are alive and have value number `value`: words of bits with their places.
     fn alive_having(&self, value: usize) -> impl DoubleEndedIterator<Item = (usize, u64)> {
         let having = &self.having[value * self.alive.len()..][..self.alive.len()];
         having.iter().zip(&self.alive).map(|(having, alive)| having & alive.get()).enumerate()
@@ -69,7 +68,7 @@ impl Lines {
 }
 
 impl OpenLine {
-    /// The line that may hold any of `states`; `None` if that is just one.
+    /// Returns the line that may hold any of `states`; `None` if there is just one.
     pub fn of_lines(line: u32, states: Vec<[u64; 8]>) -> Option<Self> {
         let first = states.first()?;
         let differ = (0..8).filter(|&i| states.iter().any(|state| state[i] != first[i]));
@@ -82,7 +81,7 @@ impl OpenLine {
         Some(line)
     }
 
-    /// The line whose words may hold any of these values.
+    /// Returns the line whose words may hold any of these values.
     pub fn of_words(line: u32, words: &[Vec<u64>; 8]) -> Option<Self> {
         let mut starts = [0; 9];
         let (mut values, mut differ) = (Vec::with_capacity(16), 0u8);
@@ -94,7 +93,7 @@ impl OpenLine {
         (differ != 0).then_some(Self { line, differ, possible: Possible::Words(values, starts) })
     }
 
-    /// Nothing is decided.
+    /// Makes all words undecided.
     pub fn reset(&self) {
         if let Possible::Lines(lines) = &self.possible {
             let mut left = lines.states.len();
@@ -105,7 +104,7 @@ impl OpenLine {
         }
     }
 
-    /// The values that word `word` may have, with the newest place of each, in the order of these places.
+    /// Returns the values that word `word` may have, each with its newest place, ordered by these places.
     pub fn values(&self, word: usize, values: &mut Vec<(u32, u64)>) {
         values.clear();
         match &self.possible {
@@ -130,7 +129,7 @@ impl OpenLine {
         }
     }
 
-    /// Word `word` holds `value`, which is one of its values.
+    /// Decides that word `word` holds `value`, one of its values.
     pub fn narrow(&self, word: usize, value: u64) {
         let Possible::Lines(lines) = &self.possible else { return };
         let first = lines.starts[word] as usize;
@@ -146,33 +145,33 @@ impl OpenLine {
         }
     }
 
-    /// A state that has the only value left of each word returned (a bit for each; not all of them are found).
+    /// Returns a state, and for each bit set a word whose only remaining value the state has. Not all such words are found.
     pub fn certain_words(&self) -> Option<(&[u64; 8], u8)> {
         let Possible::Lines(Lines { states, alive, returns: false, .. }) = &self.possible else {
             return None;
         };
         let [alive] = &**alive else { return None };
-        // Between the oldest and the newest state a word that is the same in both has not changed.
+        // A word that is the same in the oldest and the newest state has not changed in between.
         let oldest = &states[alive.get().trailing_zeros() as usize];
         let newest = &states[alive.get().ilog2() as usize];
         let same = (0..8).filter(|&i| oldest[i] == newest[i]).fold(0, |same, i| same | 1 << i);
         Some((oldest, same))
     }
 
-    /// The line's states that the decisions leave, where it is one of whole states.
+    /// Returns the states that the decisions permit, if the line is one of whole states.
     pub fn alive(&self) -> Option<Vec<[u64; 8]>> {
         let Possible::Lines(lines) = &self.possible else { return None };
         let alive = |at: &usize| lines.alive[at / 64].get() >> (at % 64) & 1 == 1;
         Some((0..lines.states.len()).filter(alive).map(|at| lines.states[at]).collect())
     }
 
-    /// The values of each word, where words do not depend on one another.
+    /// Returns the values of each word, if words are independent of one another.
     pub fn words(&self) -> Option<[Vec<u64>; 8]> {
         let Possible::Words(values, starts) = &self.possible else { return None };
         Some(std::array::from_fn(|i| values[starts[i] as usize..starts[i + 1] as usize].to_vec()))
     }
 
-    /// How many different contents it may have.
+    /// Returns how many different contents the line may have.
     pub fn possible(&self) -> u128 {
         match &self.possible {
             Possible::Lines(lines) => {
@@ -188,7 +187,7 @@ impl OpenLine {
         }
     }
 
-    /// A number for the line and what it may hold.
+    /// Returns a fingerprint of the line and its possible contents.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = u64::from(self.line);
         match &self.possible {
@@ -211,7 +210,7 @@ impl OpenLine {
     }
 }
 
-/// What a line holds for certain, as a part of a fingerprint: none if it is what it was in the beginning.
+/// Returns a fingerprint of a line's certain contents; 0 if they equal the initial ones.
 pub(super) fn certain(line: u32, words: &[u64; 8], reference: &[u64]) -> u64 {
     if words == reference {
         return 0;
@@ -219,14 +218,14 @@ pub(super) fn certain(line: u32, words: &[u64; 8], reference: &[u64]) -> u64 {
     mix(words.iter().copied().fold(line.into(), mix), 2)
 }
 
-/// Pushes what is not the last one already.
+/// Pushes `new` unless it is the last element already.
 pub(super) fn push_new<T: PartialEq>(list: &mut Vec<T>, new: T) {
     if list.last() != Some(&new) {
         list.push(new);
     }
 }
 
-/// Pushes `value` as the newest, and nowhere else.
+/// Pushes `value` as the newest, and removes it elsewhere.
 pub(super) fn push_newest<T: PartialEq + Copy>(list: &mut Vec<T>, value: T) {
     list.retain(|&other| other != value);
     list.push(value);

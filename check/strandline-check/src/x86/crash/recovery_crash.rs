@@ -1,26 +1,26 @@
-//! Power failing in a recovery: what it has stored and written back, and what may have survived.
+//! Power failures during recovery: what the recovery has stored and written back, and what may have survived.
 
 use strandline_core::memory::Operation;
 
 use super::CrashMemory;
 use super::open_line::{OpenLine, certain, push_new, push_newest};
 
-/// What a recovery has stored and written back, so that power may fail in it: the rules of `PX86.md` for one
-/// thread, where a write-back covers all that was stored to its line.
+/// What a recovery has stored and written back, so that power may fail in it. The rules are those of `PX86.md` for one thread, where a write-back
+/// covers all earlier stores to its line.
 pub(super) struct Recorder {
     /// The stores to each line (word in the line, value), and how many of them are durable.
     lines: Vec<RecordedLine>,
-    /// The recorded line of each line of the pool, plus one.
+    /// For each line of the pool one more than the index of its recorded line.
     index: Box<[u32]>,
-    /// Recorded lines to be durable at the next fence, with the number of their stores.
+    /// Recorded lines that the next fence makes durable, with the number of their stores.
     asked: Vec<(u32, usize)>,
-    /// Words that were open, as decided since recovery began.
+    /// Words that were open and that recovery has decided since it began.
     pub decided: Vec<(u32, u64)>,
-    /// Crashes that this run has come to: all, or those whose numbers are wanted, and how many there were.
+    /// The possible crashes in this run: all, or those whose numbers are wanted; and how many there were.
     crashes: Vec<RecoveryCrash>,
     wanted: Option<Vec<u32>>,
     count: u32,
-    /// What was done, for reports.
+    /// The operations, for reports.
     pub operations: Vec<Operation>,
 }
 
@@ -30,14 +30,14 @@ struct RecordedLine {
     durable: usize,
 }
 
-/// A power failure during a recovery: what may have survived, as far as it differs from what was there before.
+/// A power failure during a recovery: what may have survived, as far as it differs from the contents before recovery.
 pub(crate) struct RecoveryCrash {
-    /// What lines hold where they are not open.
+    /// The contents of lines that are not open.
     pub(super) certain: Vec<(u32, [u64; 8])>,
     pub(super) open: Vec<OpenLine>,
     /// Words that recovery stored.
     pub(super) stored: Vec<u32>,
-    /// As [`CrashMemory::fingerprint`] will be.
+    /// The future value of [`CrashMemory::fingerprint`].
     pub fingerprint: u64,
     /// How many operations of recovery came before.
     pub operations: usize,
@@ -88,7 +88,7 @@ impl Recorder {
         }
     }
 
-    /// Whether a fence would make something durable.
+    /// Returns whether a fence would make something durable.
     fn fence_matters(&self) -> bool {
         self.asked.iter().any(|&(line, upto)| self.lines[line as usize].durable < upto)
     }
@@ -109,8 +109,8 @@ struct Stores<'a> {
 }
 
 impl Stores<'_> {
-    /// What the line may be where words survive one by one: its first state, and all of them if it has several. Before the stores it was
-    /// `open`, with what was `decided`, or else `before`.
+    /// Returns the line's possible contents if words survive independently: its first state, and all of them if it has several. Before the stores the
+    /// line was `open`, with the decisions `decided`, or else held `before`.
     fn over_words(
         &self,
         open: Option<&OpenLine>,
@@ -133,7 +133,7 @@ impl Stores<'_> {
         (words.map(|word| word[0]), now)
     }
 
-    /// Like [`Stores::over_words`], where the stores to a line survive in order.
+    /// Like [`Stores::over_words`], if the stores to a line survive in order.
     fn over_lines(&self, open: Option<&OpenLine>, before: [u64; 8]) -> ([u64; 8], Option<OpenLine>) {
         let mut states = open.and_then(OpenLine::alive).unwrap_or_else(|| vec![before]);
         let overlay = |states: &mut Vec<[u64; 8]>, (word, value): (u8, u64)| {
@@ -150,7 +150,7 @@ impl Stores<'_> {
         if all.len() <= 64 {
             all.into_iter().for_each(|state| push_newest(&mut distinct, state));
         } else {
-            // What is twice in the list is no harm.
+            // Duplicates in the list would do no harm.
             all.into_iter().for_each(|state| push_new(&mut distinct, state));
         }
         (distinct[0], OpenLine::of_lines(self.line, distinct))
@@ -158,20 +158,20 @@ impl Stores<'_> {
 }
 
 impl CrashMemory {
-    /// From now on what this run does is recorded, so that power may fail in it.
+    /// Records this run from now on, so that power may fail in it.
     pub(crate) fn record(&self) {
         self.decide_one_by_one();
         self.recorder.borrow_mut().clear();
         self.recording.set(true);
     }
 
-    /// The same, but only the crashes with these numbers are kept; those above the last one are the last one.
+    /// Records this run, but keeps only the crashes with these numbers. A number above the last crash stands for the last crash.
     pub(crate) fn record_some(&self, wanted: Vec<u32>) {
         self.record();
         self.recorder.borrow_mut().wanted = Some(wanted);
     }
 
-    /// Recovery ends: one crash more. Takes the crashes that were recorded.
+    /// Ends the recovery, which is one more crash. Returns the recorded crashes.
     pub(crate) fn recorded(&self) -> Vec<RecoveryCrash> {
         let count = self.crashes_counted();
         if let Some(wanted) = &mut self.recorder.borrow_mut().wanted {
@@ -182,18 +182,18 @@ impl CrashMemory {
         std::mem::take(&mut self.recorder.borrow_mut().crashes)
     }
 
-    /// How often power might have failed in the recovery that was recorded last.
+    /// Returns at how many points power might have failed in the last recorded recovery.
     pub(crate) fn crashes_counted(&self) -> u32 {
         self.recorder.borrow().count
     }
 
-    /// What was recorded, for reports.
+    /// Returns the recorded operations, for reports.
     pub(crate) fn recorded_operations(&self) -> Vec<Operation> {
         self.recorder.borrow().operations.clone()
     }
 
-    /// Power may fail here. A crash that a search has been to before is left out: it comes after the same
-    /// decisions, and those that are still to come do not matter to it.
+    /// Adds a crash here. A crash that the search has visited before is left out: it follows the same decisions, and later decisions do not affect
+    /// it.
     pub(super) fn crash_here(&self) {
         if self.path.borrow().was_here() {
             return;
@@ -221,7 +221,7 @@ impl CrashMemory {
         recorder.crashes.push(crash);
     }
 
-    /// Adds to `crash` what `line` may hold, to which recovery has stored what is `recorded`.
+    /// Adds to `crash` the possible contents of `line`, to which recovery has made the stores `recorded`.
     fn settle(
         &self,
         crash: &mut RecoveryCrash,
@@ -237,7 +237,7 @@ impl CrashMemory {
         let durable = if self.flush_on_fail.get() { stores.len() } else { durable };
         let data = self.data.contains(&first);
         crash.stored.extend(stores.iter().filter(|_| data).map(|&(word, _)| first as u32 + u32::from(word)));
-        // The line's part of the fingerprint is taken out, and what it is now put in.
+        // The line's old part of the fingerprint is removed, and the new one added.
         let reference = self.reference.borrow();
         let reference = &reference[first..first + 8];
         let mut change = match open {
@@ -262,7 +262,7 @@ impl CrashMemory {
         crash.fingerprint = crash.fingerprint.wrapping_add(change);
     }
 
-    /// Notes what recovery did, for reports.
+    /// Notes an operation of recovery, for reports.
     pub(super) fn note(&self, operation: Operation) {
         if self.recording.get() {
             self.recorder.borrow_mut().operations.push(operation);
@@ -275,7 +275,7 @@ impl CrashMemory {
         }
     }
 
-    /// All write-backs complete. Just before, power may fail.
+    /// Completes all write-backs. Power may fail just before.
     pub(super) fn complete(&self) {
         if self.recording.get() {
             if self.recorder.borrow().fence_matters() {

@@ -1,8 +1,9 @@
 //! Non-temporal stores that other threads do not see yet.
 //!
-//! A non-temporal store of a program of several threads may be *late*: its own thread reads it at once, and the others when it becomes
-//! visible, which is before the thread's next fence, atomic operation, store to the line, pause or end. The schedule says which stores are
-//! late ([`Scheduler::is_late`](super::super::schedule::Scheduler::is_late)); where stores are delayed, chance does, and when they become visible.
+//! A non-temporal store of a program with several threads may be *late*: its own thread reads it immediately, other threads only when it becomes
+//! visible. That happens before the thread's next fence, atomic operation, store to the line, pause or end. The schedule decides which stores are
+//! late ([`Scheduler::is_late`](super::super::schedule::Scheduler::is_late)). If stores are delayed, chance decides that, and also when late stores
+//! become visible.
 
 use strandline_core::memory::{Operation, Space};
 
@@ -13,7 +14,7 @@ type LateStore = (IssuedStore, Option<Site>);
 
 /// The late stores of all threads.
 pub(super) struct LateStores {
-    /// By thread, in program order.
+    /// The stores of each thread, in program order.
     threads: Vec<Vec<LateStore>>,
     count: usize,
 }
@@ -44,12 +45,12 @@ impl LateStores {
         Some(self.threads[thread].remove(first))
     }
 
-    /// What the thread reads at `at` of its own late stores.
+    /// Returns what the thread reads at `at` from its own late stores.
     fn forwarded(&self, thread: usize, at: u64) -> Option<u64> {
         self.threads[thread].iter().rev().find(|(store, _)| store.at == at).map(|(store, _)| store.value)
     }
 
-    /// A number for the late stores, 0 if there are none.
+    /// Returns a fingerprint of the late stores, 0 if there are none.
     pub fn number(&self) -> u64 {
         let thread = |(thread, late): (usize, &Vec<LateStore>)| {
             let hash =
@@ -61,12 +62,12 @@ impl LateStores {
 }
 
 impl X86World {
-    /// Whether the thread's non-temporal store, which it is about to make, is late.
+    /// Returns whether the non-temporal store that the thread is about to make is late.
     fn is_late(&self, thread: usize, at: u64, value: u64) -> bool {
         if !self.has_late_stores.get() {
             return false;
         }
-        // The stores to a line stay in order.
+        // Stores to one line stay in order.
         if self.late.borrow().is_on_line(thread, at) {
             return true;
         }
@@ -89,7 +90,7 @@ impl X86World {
         self.views.borrow_mut()[thread].unfenced_non_temporal = true;
     }
 
-    /// A non-temporal store becomes visible.
+    /// Makes a non-temporal store visible.
     fn show(&self, thread: usize, (store, site): LateStore) {
         let (at, value) = (store.at, store.value);
         self.store(thread, store);
@@ -106,7 +107,7 @@ impl X86World {
         }
     }
 
-    /// The late stores of the threads become visible that `running` does not name.
+    /// Makes the late stores visible of all threads that are not in `running`.
     pub(super) fn show_late_of_ended(&self, running: &[usize]) {
         if !self.late.borrow().is_empty() {
             let threads = 0..self.views.borrow().len();
@@ -116,7 +117,7 @@ impl X86World {
         }
     }
 
-    /// The late stores become visible that `operation` of the thread waits for; where stores are delayed, some other one as well.
+    /// Makes the late stores visible that `operation` of the thread waits for; if stores are delayed, sometimes another one as well.
     pub(super) fn show_late_before(&self, thread: usize, operation: Operation) {
         if self.late.borrow().is_empty() {
             return;
@@ -144,7 +145,7 @@ impl X86World {
         }
     }
 
-    /// What the thread reads of its own late stores.
+    /// Returns what the thread reads from its own late stores.
     pub(super) fn forwarded_late(&self, thread: usize, space: Space, at: u64) -> Option<u64> {
         let late = self.late.borrow();
         if late.is_empty() || space != Space::Persistent { None } else { late.forwarded(thread, at) }

@@ -1,9 +1,9 @@
 //! LogM, the log manager in a memory controller (section IV-C).
 //!
-//! An entry's old value is written to its record at once; its address waits in the structure's header register. The
-//! header is written after the seventh entry, or as soon as one of its lines is about to go home. When the header and
-//! all its values are durable the current-record register counts the record, the header register is free, and its lines
-//! are no longer locked. Until then a further entry of this structure waits: there is one header register.
+//! An entry's old value is written to its record immediately; its address waits in the structure's header register. The header is written after the
+//! seventh entry, or as soon as one of its lines is about to go home. When the header and all its values are durable, the current-record register
+//! counts the record, the header register is free, and its lines are no longer locked. Until then a further entry of this structure waits, since
+//! there is only one header register.
 
 use crate::controller::{Line, MemorySide};
 use crate::numbers::{Cycle, LineNumber};
@@ -14,12 +14,12 @@ use super::record::{
     Critical, Current, ENTRIES, Header, Parameters, RECORD_LINES, encode_grant, grant_place, life,
 };
 
-/// What a log manager counts.
+/// The counts of a log manager.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub entries: u64,
     pub records: u64,
-    /// Headers that were written before their record was full, for a line on its way home.
+    /// Headers that were written before their record was full, because a line was on its way home.
     pub forced: u64,
     /// Lines that waited for a record on their way home.
     pub locked: u64,
@@ -37,7 +37,7 @@ struct Structure {
     header: Header,
     /// Whether the header was written and is not known to be durable.
     closing: bool,
-    /// Whether the update has ended and other controllers hear of it.
+    /// Whether the update has ended and other controllers are being informed.
     ended: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Manager {
     controller: usize,
     parameters: Parameters,
     structures: Vec<Structure>,
-    /// Buckets that no structure has.
+    /// Buckets that no structure owns.
     free: Vec<bool>,
     /// The granted pages of each bucket.
     pages: Vec<Vec<u64>>,
@@ -58,7 +58,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// The log behind `controller`, with all buckets free.
+    /// Creates the log behind `controller`, with all buckets free.
     pub fn new(controller: usize, parameters: Parameters) -> Self {
         let structure = Structure {
             buckets: Vec::new(),
@@ -80,14 +80,14 @@ impl Manager {
         }
     }
 
-    /// Line `index` of the record that `structure` writes.
+    /// Returns line `index` of the record that `structure` writes.
     fn line(&self, memory: &MemorySide, structure: usize, index: u64) -> LineNumber {
         let (bucket, record) = self.structures[structure].current.expect("an entry has a bucket");
         let first = self.parameters.record_line(bucket, &self.pages[bucket], record);
         memory.reserved_line(self.controller, first + index)
     }
 
-    /// Looks whether the record that `structure` has closed is durable at `now`; if not, when to look again.
+    /// Counts the record that `structure` has closed if it is durable at `now`. If not, returns when to try again.
     pub fn settle(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         if self.structures[structure].closing {
             self.durable(memory, structure, now)?;
@@ -96,7 +96,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Whether all lines of the record that `structure` has closed are durable at `now`; if not, when to look again.
+    /// Checks that all lines of the record that `structure` has closed are durable at `now`. If not, returns when to try again.
     fn durable(&self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         for index in 0..=self.structures[structure].header.count as u64 {
             let line = self.line(memory, structure, index);
@@ -107,7 +107,7 @@ impl Manager {
         Ok(())
     }
 
-    /// The closed record counts.
+    /// Counts the closed record.
     fn finish(&mut self, structure: usize) {
         let structure = &mut self.structures[structure];
         structure.closing = false;
@@ -117,10 +117,10 @@ impl Manager {
         }
     }
 
-    /// Logs the old value of `line` for `structure` at `now`; when it was accepted.
+    /// Logs the old value of `line` for `structure` at `now`. Returns when it was accepted.
     ///
     /// # Errors
-    /// When to ask again: the header register is not free, or the OS grants a page.
+    /// Returns when to try again, if the header register is not free or the OS has to grant a page.
     pub fn log(
         &mut self,
         memory: &mut MemorySide,
@@ -144,7 +144,7 @@ impl Manager {
         Ok(accepted)
     }
 
-    /// Writes the header of the record that `structure` fills.
+    /// Writes the header of the record that `structure` is filling.
     pub fn close(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) {
         self.sequence += 1;
         self.counts.records += 1;
@@ -154,21 +154,21 @@ impl Manager {
         memory.write(place, &header, 0xff, now, Origin::Scheme, None);
     }
 
-    /// Closes the record that `structure` fills, if it fills one, and counts it at once.
+    /// Closes the record that `structure` is filling, if any, and counts it immediately.
     pub fn finish_unsettled(&mut self, structure: usize) {
         if self.structures[structure].closing {
             self.finish(structure);
         }
     }
 
-    /// Gives `structure` a record to fill; if the OS has to, when it will have done so.
+    /// Gives `structure` a record to fill. If the OS has to grant a page, returns when it will have done so.
     fn find_record(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Result<(), Cycle> {
         if let Some((bucket, record)) = self.structures[structure].current
             && record < self.parameters.capacity(self.pages[bucket].len())
         {
             return Ok(());
         }
-        // Every structure that has no bucket can always have one, so that none waits for another's end.
+        // Every structure without a bucket can always get one, so that no structure waits for another's end.
         let without = self.structures.iter().filter(|other| other.buckets.is_empty()).count();
         let free = self.free.iter().filter(|free| **free).count();
         let first = self.structures[structure].buckets.is_empty();
@@ -183,7 +183,7 @@ impl Manager {
         Err(self.grant(memory, structure, now))
     }
 
-    /// Log overflow: the OS grants a page to the current bucket, whose records go on there; from when on.
+    /// Handles a log overflow: the OS grants a page to the current bucket, whose records continue there. Returns from when on.
     fn grant(&mut self, memory: &mut MemorySide, structure: usize, now: Cycle) -> Cycle {
         let (bucket, _) = self.structures[structure].current.expect("it has buckets");
         let page = self.granted;
@@ -205,8 +205,8 @@ impl Manager {
         memory.hurry(place, now) + self.parameters.grant_cycles
     }
 
-    /// A line is about to go home at `now`: when all records that log it are durable. The header is written first if it was
-    /// not. `open`: whether headers that have not been written are looked at.
+    /// Handles a line that is about to go home at `now`. Returns when all records that log it are durable. Unwritten headers are considered only if
+    /// `open`; they are written first.
     pub fn unlocked(&mut self, memory: &mut MemorySide, line: LineNumber, now: Cycle, open: bool) -> Cycle {
         let mut until = now;
         for structure in 0..self.structures.len() {
@@ -227,7 +227,7 @@ impl Manager {
         until
     }
 
-    /// Atomic_End: one cycle frees all buckets of `structure`.
+    /// Frees all buckets of `structure` in one cycle (Atomic_End).
     pub fn clear(&mut self, structure: usize) {
         let structure = &mut self.structures[structure];
         for bucket in structure.buckets.drain(..) {
@@ -239,12 +239,12 @@ impl Manager {
         structure.ended = false;
     }
 
-    /// Remembers that the update of `structure` has ended, until [`Manager::clear`].
+    /// Notes that the update of `structure` has ended, until [`Manager::clear`].
     pub fn end(&mut self, structure: usize) {
         self.structures[structure].ended = true;
     }
 
-    /// The registers that a power failure at `now` saves.
+    /// Returns the registers that a power failure at `now` saves.
     pub fn critical(&self, memory: &mut MemorySide, now: Cycle) -> Critical {
         let mut taken = [0; 4];
         for bucket in (0..self.free.len()).filter(|&bucket| !self.free[bucket]) {

@@ -1,35 +1,33 @@
 //! ATOM: hardware undo logging (Joshi, Nagarajan, Viglas, Cintra: ATOM, HPCA 2017).
 //!
-//! Software under it is `hardware-flushed`: it stores in place between Atomic_Begin and Atomic_End, and writes all that
-//! it modified back before Atomic_End. Isolation is the software's, by locks, and by whole lines, since old
-//! values are those of lines.
+//! Software under it is `hardware-flushed`: it stores in place between Atomic_Begin and Atomic_End, and writes everything that it modified back
+//! before Atomic_End. The software isolates transactions by locks, in whole lines, since old values are logged by lines.
 //!
-//! LogI, in each core's first level ([`Atom::store`]): the first store of an update to a line sends the line's old value
-//! to the controller of the line, where LogM (`Manager`) logs it. The log bit of a line is the number
-//! of the update in its tag: it is lost when the line leaves the first level, and means nothing to the next update.
+//! LogI, in each core's first level ([`Atom::store`]): the first store of an update to a line sends the line's old value to the controller of the
+//! line, where LogM (`Manager`) logs it. The log bit of a line is the number of the update in its tag. It is lost when the line leaves the first
+//! level, and the next update ignores it.
 //!
-//! | | the store goes on |
+//! | | the store continues |
 //! |---|---|
 //! | [`Design::Base`] | when its entry is durable: old value and header, written for each entry (section III-B) |
 //! | [`Design::Posted`] | when its controller has taken the entry and locked the line (III-C) |
-//! | [`Design::Source`] | the same, and a line fetched from memory to be stored to is logged by its controller (III-D) |
+//! | [`Design::Source`] | as under `Posted`; in addition, its controller logs a line that is fetched from memory for a store (III-D) |
 //!
-//! **What the paper leaves open, and is answered here**
+//! **Decisions that the paper leaves open**
 //!
-//! - *Who owns a full bucket.* The 128 saved bytes have no bucket bit vectors. A header's reserved bits hold the structure
-//!   and a number that rises from record to record of a controller.
-//! - *An update over several controllers must end at once.* Atomic_End goes to the first controller that has
-//!   entries of it, which sets a flag among its saved bits (the top of the current-record register): this ends the
-//!   update. It tells the others, they clear their vectors, and it clears vector and flag last. Recovery leaves
-//!   alone what belongs to a structure that is flagged anywhere; a structure is used again when all is clear.
-//! - *While a header is on its way* there is no register for the addresses of further entries: they wait. BASE has
-//!   nothing to collate, since each store waits for its header.
-//! - *A line that meets its entry on its way home* takes its place in the queue and begins on the medium when the
-//!   record is durable; header and old values go before reads then.
-//! - *Log overflow.* The pages that the OS grants lengthen the update's current bucket; a table in the log area says
-//!   which bucket a page belongs to, durable before it is used. Buckets are left for structures that have none.
-//! - *Recovery may be interrupted*: one word, stored last, says that there is nothing left to recover. It is the number of the
-//!   next life, too, which `record.rs` says what for.
+//! - *The owner of a full bucket.* The 128 saved bytes have no bucket bit vectors. A header's reserved bits hold the structure and a number that
+//!   increases from record to record of a controller.
+//! - *An update over several controllers must end atomically.* Atomic_End goes to the first controller that has entries of it, which sets a flag
+//!   among its saved bits (the top of the current-record register): this ends the update. It informs the others, which clear their vectors, and it
+//!   clears its own vector and flag last. Recovery ignores a structure that is flagged anywhere; a structure is reused when everything is clear.
+//! - *While a header is being written* there is no register for the addresses of further entries, so they wait. BASE does not collate entries, since
+//!   each store waits for its header.
+//! - *A line that goes home before its entry is durable* takes its place in the queue and begins on the medium when the record is durable; header and
+//!   old values then precede reads.
+//! - *Log overflow.* The pages that the OS grants lengthen the update's current bucket; a table in the log area, durable before the page is used,
+//!   maps the page to its bucket. Some buckets are reserved for structures that have none.
+//! - *Recovery may be interrupted*: one word, stored last, marks the end of recovery. It is also the number of the next life, which `record.rs`
+//!   explains.
 //! - Only lines of the pool are logged: the volatile words need none.
 
 mod manager;
@@ -96,7 +94,7 @@ const END_FLAG: Mutant = Mutant {
 
 const MUTANTS: &[Mutant] =
     &[INVARIANT_1, INVARIANT_2, HEADER_MATCH, EARLY_UNLOCK, ADR_REGISTERS, UNDO_ORDER, END_FLAG, GRANT_LIFE];
-/// BASE's stores wait for durable headers, so that no line with an entry under way can go home.
+/// BASE's stores wait for durable headers, so that no line can go home before its entry is durable.
 const BASE_MUTANTS: &[Mutant] = &[ADR_REGISTERS, UNDO_ORDER, END_FLAG, GRANT_LIFE];
 
 const PAPER: Parameters = Parameters::PAPER;
@@ -138,7 +136,7 @@ const GRANT_CYCLES: Parameter = Parameter {
 const PARAMETERS: [Parameter; 5] = [STRUCTURES, BUCKETS, RECORDS, GRANTS, GRANT_CYCLES];
 
 impl Parameters {
-    /// Those that a machine's `[scheme]` table says, and the paper's.
+    /// Returns the parameters of a machine's `[scheme]` table, and otherwise the paper's.
     pub fn of(machine: &crate::Description) -> Self {
         Self {
             structures: STRUCTURES.of(machine) as usize,
@@ -191,13 +189,13 @@ pub enum Design {
     Source,
 }
 
-/// A log entry on its way.
+/// A log entry that is being written.
 struct Pending {
     line: LineNumber,
     old: Line,
     /// When it reaches its controller.
     arrived: Cycle,
-    /// Whether it was written and is to become durable.
+    /// Whether it was written and only has to become durable.
     written: bool,
 }
 
@@ -211,13 +209,13 @@ struct Initiator {
     /// The number of the running update, which tags its lines.
     number: u32,
     pending: Option<Pending>,
-    /// The line that came logged from its controller.
+    /// The line that its controller logged when it was fetched.
     logged_at_source: Option<LineNumber>,
     /// A bit for each controller that has entries of the update.
     controllers: u64,
 }
 
-/// An update that has ended, while its controllers hear of it.
+/// An update that has ended, while its controllers are informed.
 struct Ending {
     structure: usize,
     /// The controller that decides, and when.
@@ -249,14 +247,14 @@ struct Counts {
     structural_overflows: u64,
 }
 
-/// Cycles after which a stalled Atomic_Begin looks again for a structure.
+/// After how many cycles a stalled Atomic_Begin tries again to get a structure.
 const OVERFLOW_RETRY: u64 = 50;
 
 impl Atom {
-    /// Idle hardware.
+    /// Creates idle hardware.
     ///
     /// # Errors
-    /// The sizes are impossible.
+    /// Returns an error if the sizes are impossible.
     pub fn new(design: Design, parameters: Parameters, setup: &Setup<'_>) -> Result<Self, String> {
         let Parameters { structures, buckets, records, grants, .. } = parameters;
         if !(1..=32).contains(&structures)
@@ -287,7 +285,7 @@ impl Atom {
         self.omitted == Some(mutant.name)
     }
 
-    /// Does what controllers have done by `now` about updates that have ended.
+    /// Carries out what controllers have done by `now` for updates that have ended.
     fn settle_endings(&mut self, now: Cycle) {
         let (managers, taken) = (&mut self.managers, &mut self.taken);
         self.endings.retain_mut(|ending| {
@@ -384,7 +382,7 @@ impl Atom {
         Ok(accepted)
     }
 
-    /// Sends the line at `entry` to be logged, or goes on with that.
+    /// Sends the line at `entry` to be logged, or continues doing so.
     fn initiate(
         &mut self,
         caches: &mut Hierarchy,
@@ -488,7 +486,7 @@ impl HardwareScheme for Atom {
     fn boundary(&mut self, caches: &mut Hierarchy, core: CoreId, boundary: Boundary, now: Cycle) -> Reply {
         match boundary {
             Boundary::Begin => self.begin(core, now),
-            // An abort has stored the old values again.
+            // An abort has restored the old values.
             Boundary::Commit(_) | Boundary::Abort => self.end(caches, core, now),
             Boundary::Flush => Reply::Go(now),
         }

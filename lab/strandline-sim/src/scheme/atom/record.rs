@@ -1,47 +1,47 @@
-//! What lies in the log area behind a controller, and in the registers that a power failure saves.
+//! The contents of the log area behind a controller, and of the registers that a power failure saves.
 //!
-//! Lines of the area: two for the saved registers, one whose first word is the life's number and says whether they were saved
-//! (controller 0's counts), the rest of the first page for the table of pages that the OS has granted; then the
-//! buckets, then the pages that can be granted.
+//! The area begins with two lines for the saved registers, and one line whose first word is the life's number and whether the registers were saved
+//! (controller 0's counts). The rest of the first page holds the table of pages that the OS has granted. The buckets follow, and then the pages that
+//! can be granted.
 //!
-//! *No life's leavings complete another's records.* Which records count is in the registers alone, all of which each power
-//! failure saves anew; a life begins with empty ones. Only the table of grants is not among them: it says where the
-//! records of a bucket go on, so that a grant of an earlier life would add records of that life to a bucket of this
-//! one. So a grant carries its life's number, which recovery counts up by the same word that ends it.
+//! *Remains of one life never complete records of another.* Only the registers determine which records are valid. Each power failure saves all of
+//! them again, and a life begins with empty ones. Only the table of grants is not among them: it says where the records of a bucket continue, so that
+//! a grant of an earlier life would add records of that life to a bucket of this one. So a grant carries its life's number, which recovery increments
+//! with the same word that ends it.
 
 use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::numbers::LineNumber;
 
-/// Log entries in a record (section IV-C).
+/// How many log entries a record has (section IV-C).
 pub const ENTRIES: usize = 7;
-/// Lines of a record: a header and its entries' old values, 512 bytes.
+/// How many lines a record has: a header and its entries' old values, 512 bytes.
 pub const RECORD_LINES: u64 = 1 + ENTRIES as u64;
-/// Lines of a page.
+/// How many lines a page has.
 const PAGE_LINES: u64 = 64;
-/// Lines of the registers that a power failure saves: 128 bytes.
+/// How many lines hold the registers that a power failure saves: 128 bytes.
 pub const CRITICAL_LINES: usize = 2;
-/// The line whose first word is the life's number, and says whether registers were saved and not recovered from yet.
+/// The line whose first word is the life's number and whether registers were saved and not recovered yet.
 const SAVED_LINE: u64 = 2;
 /// The first line of the table of grants.
 const GRANTS_LINE: u64 = 3;
-/// Bits of a bucket in a grant; the rest is the life.
+/// The number of bits of a bucket in a grant; the rest is the life.
 const GRANT_BITS: u32 = 16;
-/// Words of the table of grants.
+/// How many words the table of grants has.
 pub const MAX_GRANTS: u64 = (PAGE_LINES - GRANTS_LINE) * 8;
 
 /// The sizes of a log manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Atomic update structures, at most 32.
+    /// The number of atomic update structures, at most 32.
     pub structures: usize,
-    /// Log buckets behind each controller, at most 256, and more than structures.
+    /// The number of log buckets behind each controller, at most 256, and more than structures.
     pub buckets: usize,
-    /// Records of a bucket, before the OS grants more.
+    /// How many records a bucket has before the OS grants more.
     pub records: u64,
-    /// Pages, each of as many records as a bucket, that the OS can grant behind each controller.
+    /// How many pages, each with as many records as a bucket, the OS can grant behind each controller.
     pub grants: u64,
-    /// Cycles of an interrupt in which the OS grants a page.
+    /// The cycles of an interrupt in which the OS grants a page.
     pub grant_cycles: u64,
 }
 
@@ -52,29 +52,29 @@ impl Parameters {
     pub const PAPER: Self =
         Self { structures: 32, buckets: 256, records: 8, grants: 60, grant_cycles: 10_000 };
 
-    /// Bytes of registers in each controller: bucket bit vectors, header registers, and what a power failure saves.
+    /// Returns the bytes of registers in each controller: bucket bit vectors, header registers, and the saved registers.
     pub fn register_bytes(&self) -> usize {
         self.structures * (self.buckets / 8 + 64) + self.critical_bytes()
     }
 
-    /// Bytes that a power failure saves in each controller: the free list, and for each structure the current
-    /// bucket (8 bits) and the current record (16 bits).
+    /// Returns the bytes that a power failure saves in each controller: the free list, and for each structure the current bucket (8 bits) and the
+    /// current record (16 bits).
     pub fn critical_bytes(&self) -> usize {
         self.buckets / 8 + 3 * self.structures
     }
 
-    /// Lines reserved behind each controller.
+    /// Returns how many lines are reserved behind each controller.
     pub fn lines(&self) -> u64 {
         PAGE_LINES + (self.buckets as u64 + self.grants) * self.records * RECORD_LINES
     }
 
-    /// Bytes reserved behind all controllers.
+    /// Returns how many bytes are reserved behind all controllers.
     pub fn reserved_bytes(&self, controllers: &Controllers) -> u64 {
         let each = (self.lines() * 64).next_multiple_of(controllers.interleave_bytes);
         each * controllers.count as u64
     }
 
-    /// The first line of record `record` of `bucket`, of which the OS has granted the pages `pages` besides.
+    /// Returns the first line of record `record` of `bucket`, to which the OS has also granted the pages `pages`.
     pub fn record_line(&self, bucket: usize, pages: &[u64], record: u64) -> u64 {
         let (page, within) = match record.checked_sub(self.records) {
             None => (bucket as u64, record),
@@ -85,13 +85,13 @@ impl Parameters {
         PAGE_LINES + (page * self.records + within) * RECORD_LINES
     }
 
-    /// Records of a bucket with so many granted pages.
+    /// Returns how many records a bucket with so many granted pages has.
     pub fn capacity(&self, pages: usize) -> u64 {
         self.records * (1 + pages as u64)
     }
 }
 
-/// The header of a record: whose old values follow it.
+/// The header of a record, which names the lines whose old values follow it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The lines whose old values the record holds.
@@ -101,12 +101,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether the record logs a line.
+    /// Returns whether the record logs a line.
     pub fn holds(&self, line: LineNumber) -> bool {
         self.lines[..self.count].contains(&line)
     }
 
-    /// As it is written: addresses, then the count, and in the reserved bits the structure and the record's number.
+    /// Encodes the header: addresses, then the count, and in the reserved bits the structure and the record's number.
     pub fn encode(&self, structure: usize, sequence: u64) -> Line {
         let mut words = [0; 8];
         for (word, &line) in words.iter_mut().zip(&self.lines[..self.count]) {
@@ -116,7 +116,7 @@ impl Header {
         words
     }
 
-    /// A header, its structure and its number; `None` if it is none.
+    /// Decodes a header, its structure and its number; `None` if the words are not a header.
     pub fn decode(words: &[u64]) -> Option<(Self, usize, u64)> {
         let count = (words[7] & 0xff) as usize;
         if !(1..=ENTRIES).contains(&count) {
@@ -130,12 +130,12 @@ impl Header {
     }
 }
 
-/// Where a structure's log ends: its current bucket and how many valid records that has.
+/// The end of a structure's log: its current bucket, and how many valid records that has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Current {
     /// The bucket, if there is one, and its valid records.
     pub bucket: Option<(usize, u64)>,
-    /// Whether the update has ended, and only other controllers have not heard of it yet.
+    /// Whether the update has ended, and only other controllers have not been informed yet.
     pub ended: bool,
 }
 
@@ -152,7 +152,7 @@ const HAS_BUCKET: u64 = 1 << 15;
 const ENDED: u64 = 1 << 14;
 
 impl Critical {
-    /// As 128 bytes: the free list inverted, so that memory of zeros has no log; then three bytes a structure.
+    /// Encodes the registers as 128 bytes: the free list inverted, so that memory of zeros has no log, followed by three bytes for each structure.
     pub fn encode(&self) -> [u64; 8 * CRITICAL_LINES] {
         let mut words = [0; 8 * CRITICAL_LINES];
         words[..4].copy_from_slice(&self.taken);
@@ -169,7 +169,7 @@ impl Critical {
         words
     }
 
-    /// The registers that [`Critical::encode`] saved.
+    /// Decodes the result of [`Critical::encode`].
     pub fn decode(words: &[u64], structures: usize) -> Self {
         let current = (0..structures).map(|i| {
             let byte = |at: usize| words[4 + at / 8] >> (8 * (at % 8)) & 0xff;
@@ -188,50 +188,50 @@ impl Critical {
 pub struct Area<'a> {
     /// The sizes of buckets, structures and entries.
     pub parameters: Parameters,
-    /// How they are interleaved.
+    /// How lines are interleaved among controllers.
     pub controllers: &'a Controllers,
 }
 
 impl Area<'_> {
-    /// The first word of a line behind a controller, among the reserved words.
+    /// Returns the index among the reserved words of the first word of a line behind a controller.
     pub fn word(&self, controller: usize, line: u64) -> usize {
         self.controllers.reserved_line(controller, line) as usize * 8
     }
 
-    /// The word with the life's number, which says whether registers were saved and not recovered from yet.
+    /// Returns the index of the word with the life's number, and whether registers were saved and not recovered yet.
     pub fn saved(&self) -> usize {
         self.word(0, SAVED_LINE)
     }
 }
 
-/// The line and the word in it of grant number `grant`.
+/// Returns the line and the word in it of grant number `grant`.
 pub fn grant_place(grant: u64) -> (u64, usize) {
     (GRANTS_LINE + grant / 8, (grant % 8) as usize)
 }
 
-/// A grant as the table has it: page `grant` belongs to `bucket` in this life.
+/// Encodes a grant for the table: the page of the grant's number belongs to `bucket` in this life.
 pub fn encode_grant(bucket: usize, life: u64) -> u64 {
     (life << GRANT_BITS) | (1 + bucket as u64)
 }
 
-/// The bucket of a grant in the table, and the life in which it was made.
+/// Decodes the bucket of a grant in the table, and the life in which it was made.
 pub fn decode_grant(word: u64) -> Option<(usize, u64)> {
     let bucket = (word & ((1 << GRANT_BITS) - 1)).checked_sub(1)?;
     Some((bucket as usize, word >> GRANT_BITS))
 }
 
-/// The number of the life that `memory` is in.
+/// Returns the number of the present life of `memory`.
 pub fn life(memory: &MemorySide, parameters: Parameters) -> u64 {
     let area = Area { parameters, controllers: memory.controllers() };
     decode_saved(memory.peek(memory.pool_end().first_word() + area.saved())).0
 }
 
-/// The word of [`Area::saved`] in life number `life`.
+/// Encodes the word of [`Area::saved`] in life number `life`.
 pub fn encode_saved(life: u64, is_saved: bool) -> u64 {
     life << 1 | u64::from(is_saved)
 }
 
-/// The number of the life, and whether its registers were saved and not recovered from yet.
+/// Decodes the number of the life, and whether its registers were saved and not recovered yet.
 pub fn decode_saved(word: u64) -> (u64, bool) {
     (word >> 1, word & 1 == 1)
 }

@@ -1,4 +1,4 @@
-//! Recovery (section IV-D): undoes, newest record first, every update that had not ended.
+//! Recovery (section IV-D): undoes every update that had not ended, newest record first.
 
 use crate::scheme::Setup;
 
@@ -11,22 +11,22 @@ use super::record::{
 struct Found {
     sequence: u64,
     header: Header,
-    /// The first word of its header among the reserved words, by line.
+    /// For each line of the record the index of its first word among the reserved words.
     words: Vec<usize>,
 }
 
 /// Recovers the pool's words from the log.
 ///
 /// # Errors
-/// A record that must be there is not.
+/// Returns an error if a record is missing that must be there.
 pub fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
     recover_with(Parameters::of(setup.machine), setup, pool, reserved)
 }
 
-/// The same for log managers of other sizes.
+/// Like [`recover`], for log managers of other sizes.
 ///
 /// # Errors
-/// As [`recover`].
+/// As for [`recover`].
 pub fn recover_with(
     parameters: Parameters,
     setup: &Setup<'_>,
@@ -71,12 +71,12 @@ pub fn recover_with(
             }
         }
     }
-    // One word ends it: a failure before leaves all to be done again.
+    // Storing this one word ends recovery; after a failure before it, recovery repeats everything.
     reserved[area.saved()] = encode_saved(life + 1, false);
     Ok(())
 }
 
-/// The valid records behind a controller of updates that had not ended; grants are those of a life, or all.
+/// Returns the valid records behind a controller, of updates that had not ended. Grants of other lives are ignored, unless they are asked for.
 fn find(
     area: &Area<'_>,
     controller: usize,
@@ -103,7 +103,7 @@ fn find(
             Some((number, records)) if number == bucket => Some(records),
             _ => None,
         });
-        // A bucket that is nobody's current one is full.
+        // A bucket that is not a structure's current one is full.
         let capacity = parameters.capacity(pages.len());
         for record in 0..current.unwrap_or(capacity).min(capacity) {
             let first = parameters.record_line(bucket, pages, record);
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::numbers::LineNumber;
 
-    /// In an earlier life bucket 1 was lengthened by a page; in this one it is full without it, and power fails.
+    /// In an earlier life bucket 1 was extended by a page; in this life it is full without the page, and power fails.
     #[test]
     fn a_page_granted_in_an_earlier_life_is_not_read() {
         let machine = crate::file::load("atom", &["controllers.count=1"]).unwrap();
@@ -141,7 +141,7 @@ mod tests {
                 let at = area.word(0, line);
                 reserved[at..at + words.len()].copy_from_slice(words);
             };
-            // The bucket's own record names line 1, the page's line 2.
+            // The bucket's own record names line 1, and the page's names line 2.
             for (record, line, old) in [(0, 1, 5), (1, 2, 6)] {
                 let first = parameters.record_line(1, &[0], record);
                 let mut lines = [LineNumber::default(); super::super::record::ENTRIES];

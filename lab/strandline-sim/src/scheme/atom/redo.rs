@@ -1,22 +1,21 @@
-//! REDO: the hardware redo log that ATOM is compared with (Doshi, Giles, Varman: Atomic Persistence for SCM with a
-//! Non-intrusive Backend Controller, HPCA 2016; as ATOM evaluates it, section V).
+//! REDO: the hardware redo log with which ATOM is compared (Doshi, Giles, Varman: Atomic Persistence for SCM with a Non-intrusive Backend Controller,
+//! HPCA 2016; as ATOM evaluates it, section V).
 //!
-//! Software under it is `hardware`: it flushes nothing. Every store of an update makes a log entry, an address and a word;
-//! four are combined in a line, which is sent off when it is full. Atomic_End adds an entry with the commit's number and
-//! waits until all lines of the update are durable. Then a back end reads the lines and writes the words home; updates of one line
-//! in the order of their commits. A line that says up to which commit all are home frees the log. Modified lines of updates that are not home stay
-//! out of memory: an unlimited victim cache takes them and answers reads.
+//! Software under it is `hardware`: it flushes nothing. Every store of an update makes a log entry of an address and a word. Four entries are
+//! combined in a line, which is sent when it is full. Atomic_End adds an entry with the commit's number and waits until all lines of the update are
+//! durable. Then a back end reads the lines and writes the words home, updates of one line in the order of their commits. A line with the number of
+//! the commit up to which all are home frees the log. Modified lines of updates that are not home stay out of memory: an unlimited victim cache takes
+//! them and answers reads.
 //!
-//! **Open in the paper, and answered here.** Each core has a ring of log lines, spread over the controllers line by line. A
-//! word's entry carries the update's number in its address's upper bits; the commit's entry counts the update's lines, so
-//! that recovery finds whole updates anywhere in a ring. Each controller has a back end, which copies the updates whose commit's
-//! line lies there, up to [`Controllers::backend_window`] at a time. Words stored
-//! outside updates are not logged; they must not share lines with words that updates store to.
+//! **Decisions that the paper leaves open.** Each core has a ring of log lines, spread over the controllers line by line. A word's entry carries the
+//! update's number in its address's upper bits; the commit's entry counts the update's lines, so that recovery finds whole updates anywhere in a
+//! ring. Each controller has a back end, which copies the updates whose commit's line is there, up to [`Controllers::backend_window`] at a time.
+//! Words stored outside updates are not logged; they must not share lines with words that updates store to.
 //!
-//! *No life's leavings complete another's update.* A line belongs to an update by its number alone. So a life takes numbers and
-//! places up where it finds the newest line of a ring: as in one long life a number comes again only after 2^24 others,
-//! and all lines of the ring have been written again by then. Commits go on from the one up to which recovery has said
-//! that all is home; a commit of which lines are missing may have a higher number, and never gets these lines.
+//! *Remains of one life never complete an update of another.* Only its number assigns a line to an update. So a life continues with the numbers and
+//! places after the newest line that it finds in a ring. As in one long life, a number recurs only after 2^24 others, when all lines of the ring have
+//! been overwritten. Commits continue from the one up to which recovery has recorded that all are home. A commit with missing lines may have a higher
+//! number, but never gets these lines.
 
 mod recovery;
 
@@ -75,14 +74,14 @@ const LIFE_NUMBER: Mutant = Mutant {
 
 const MUTANTS: &[Mutant] = &[COMMIT_WAIT, VICTIMS, REDO_ORDER, COUNT, COPIED, LIFE_NUMBER];
 
-/// Log lines of a core's ring.
+/// How many log lines a core's ring has.
 const RING_LINES: u64 = 4096;
-/// Entries in a log line.
+/// How many entries a log line has.
 const ENTRIES: usize = 4;
-/// The address of a commit's entry.
+/// The address in a commit's entry.
 const COMMIT: u64 = (1 << ADDRESS_BITS) - 1;
 const ADDRESS_BITS: u32 = 40;
-/// Numbers of updates, from 1; a ring is shorter.
+/// How many numbers of updates there are, from 1; a ring has fewer lines.
 const NUMBERS: u64 = (1 << (64 - ADDRESS_BITS)) - 1;
 
 /// The ring of one core, and its running update.
@@ -92,23 +91,23 @@ struct Ring {
     depth: u32,
     /// The number of the running update.
     number: u64,
-    /// Lines written and freed so far.
+    /// How many lines were written and freed so far.
     tail: u64,
     head: u64,
-    /// The line of the running update that is not full, and its entries.
+    /// The line of the running update that is not full, and the number of its entries.
     combining: Line,
     entries: usize,
-    /// Lines of the running update.
+    /// Lines of the running update that were sent.
     sent: Vec<LineNumber>,
-    /// Those that may not be durable.
+    /// Those that may not be durable yet.
     unsettled: Vec<LineNumber>,
     /// Pool lines that the running update has stored to.
     stored: Vec<LineNumber>,
-    /// Its commit's number, once its commit has begun.
+    /// The commit's number, once its commit has begun.
     commit: Option<u64>,
 }
 
-/// A committed update on its way home.
+/// A committed update that is being copied home.
 struct Copy {
     core: CoreId,
     number: u64,
@@ -123,33 +122,33 @@ struct Copy {
     written: bool,
 }
 
-/// The back end of a controller. Updates are named by their commits' numbers.
+/// The back end of a controller. Updates are identified by their commits' numbers.
 #[derive(Default)]
 struct Engine {
-    /// Those whose log it has not begun to read, in order.
+    /// The updates whose log it has not begun to read, in order.
     waiting: VecDeque<u64>,
-    /// When the log of each of the others is read.
+    /// For each update being read, when its log has been read.
     reading: Vec<(Cycle, u64)>,
 }
 
 /// REDO's hardware.
 pub struct Redo {
     omitted: Option<&'static str>,
-    /// Whether what an earlier life has left has been read.
+    /// Whether the remains of an earlier life have been read.
     started: bool,
     controllers: Controllers,
     ring_lines: u64,
     rings: Vec<Ring>,
     commits: u64,
     engines: Vec<Engine>,
-    /// Updates that the log is not freed of, in the order of commits.
+    /// Updates that still occupy the log, in the order of commits.
     copies: VecDeque<Copy>,
-    /// For each line the commits of updates that are still to write it home, in order.
+    /// For each line the commits of updates that still have to write it home, in order.
     writers: HashMap<LineNumber, VecDeque<u64>>,
-    /// The commit up to which all are home, being written; and how many copies it covers.
+    /// The commit up to which all are home, while it is being written; and how many copies it covers.
     copied: Option<(u64, usize)>,
     victims: HashMap<LineNumber, Line>,
-    /// Updates that have stored to a line and are not home.
+    /// For each line how many updates have stored to it and are not home.
     under_way: HashMap<LineNumber, u32>,
     wake: Cycle,
     counts: Counts,
@@ -165,7 +164,7 @@ struct Counts {
     full: u64,
 }
 
-/// Log line `number` of a core's ring among the reserved ones: the controller, and the line behind it.
+/// Returns the place of log line `number` of a core's ring among the reserved lines: the controller, and the line behind it.
 fn place(ring_lines: u64, controllers: &Controllers, core: CoreId, number: u64) -> (usize, u64) {
     let count = controllers.count as u64;
     let within = number % ring_lines;
@@ -173,10 +172,10 @@ fn place(ring_lines: u64, controllers: &Controllers, core: CoreId, number: u64) 
 }
 
 impl Redo {
-    /// Idle hardware with rings of so many lines.
+    /// Creates idle hardware with rings of so many lines.
     ///
     /// # Errors
-    /// The rings are too small.
+    /// Returns an error if the rings are too small.
     pub fn new(ring_lines: u64, setup: &Setup<'_>) -> Result<Self, String> {
         if ring_lines < 8 {
             return Err("a ring needs 8 lines".into());
@@ -204,7 +203,7 @@ impl Redo {
         self.omitted == Some(mutant.name)
     }
 
-    /// Goes on behind what an earlier life has left.
+    /// Continues after the remains of an earlier life.
     fn start(&mut self, memory: &MemorySide) {
         if std::mem::replace(&mut self.started, true) {
             return;
@@ -220,7 +219,7 @@ impl Redo {
             };
             let numbers: Vec<u64> = (0..self.ring_lines).map(number).collect();
             let Some(&any) = numbers.iter().find(|&&number| number != 0) else { continue };
-            // Numbers go round; those in a ring lie side by side.
+            // Numbers wrap around; those in a ring are close to each other.
             let after = |number: u64| (number + NUMBERS + NUMBERS / 2 - any) % NUMBERS;
             let of_updates = numbers.iter().copied().filter(|&number| number != 0);
             let newest = of_updates.max_by_key(|&number| after(number)).unwrap_or(any);
@@ -232,10 +231,10 @@ impl Redo {
         }
     }
 
-    /// Adds an entry to the running update of `core`; when the store may go on.
+    /// Adds an entry to the running update of `core`. Returns when the store may continue.
     ///
     /// # Errors
-    /// The ring is full: when to ask again.
+    /// Returns when to try again if the ring is full.
     fn add(
         &mut self,
         caches: &mut Hierarchy,
@@ -244,7 +243,7 @@ impl Redo {
         now: Cycle,
     ) -> Result<Cycle, Cycle> {
         let ring = &mut self.rings[core];
-        // One line is kept for the commit.
+        // One line is reserved for the commit.
         if ring.tail + 2 - ring.head > self.ring_lines {
             if ring.sent.len() as u64 + 2 >= self.ring_lines {
                 exhausted(format!(
@@ -262,7 +261,7 @@ impl Redo {
         if ring.entries < ENTRIES { Ok(now) } else { Ok(self.send(caches, core, now)) }
     }
 
-    /// Sends the line that `core` combines; when the core may go on.
+    /// Sends the line that `core` is combining. Returns when the core may continue.
     fn send(&mut self, caches: &mut Hierarchy, core: CoreId, now: Cycle) -> Cycle {
         let ring = &mut self.rings[core];
         let (controller, index) = place(self.ring_lines, &self.controllers, core, ring.tail);
@@ -347,7 +346,7 @@ impl Redo {
         Reply::Go(caches.network.send(Node::Controller(controller), Node::Core(core), Message::Control, now))
     }
 
-    /// The old values are back in the caches; the log forgets the update.
+    /// Forgets the update in the log; the old values are back in the caches.
     fn abort(&mut self, core: CoreId, now: Cycle) -> Reply {
         let ring = &mut self.rings[core];
         ring.depth = 0;
@@ -362,7 +361,7 @@ impl Redo {
         Reply::Go(now)
     }
 
-    /// One update less that has stored to a line and is not home.
+    /// Notes that an update of this line is home. Once no update of it is under way, its victim is dropped.
     fn leave(&mut self, line: LineNumber) {
         if let Some(count) = self.under_way.get_mut(&line) {
             *count -= 1;
@@ -373,25 +372,25 @@ impl Redo {
         }
     }
 
-    /// Where the update of this commit is among the copies, or would be.
+    /// Returns the index among the copies where the update of this commit is, or would be.
     fn place_of(&self, commit: u64) -> usize {
         self.copies.partition_point(|copy| copy.commit < commit)
     }
 
-    /// The back ends begin to read what they have room for.
+    /// Lets the back ends begin to read as many updates as they have room for.
     fn read_log(&mut self, memory: &mut MemorySide, now: Cycle) {
         for engine in 0..self.engines.len() {
             loop {
                 let Engine { waiting, reading } = &self.engines[engine];
                 let Some(&commit) = waiting.front() else { break };
-                // The oldest may not wait for those that wait for it.
+                // The oldest must not wait for updates that wait for it.
                 let is_oldest = reading.iter().all(|&(_, other)| commit < other);
                 if reading.len() >= self.controllers.backend_window && !is_oldest {
                     break;
                 }
                 let at = self.place_of(commit);
                 let copy = &mut self.copies[at];
-                // What the queues answer at once is looked at in the next cycle.
+                // Reads that the queues answer immediately are processed in the next cycle.
                 let mut ready = now + 1;
                 for &line in &copy.lines {
                     let (done, words) = memory.read(line, now);
@@ -414,7 +413,7 @@ impl Redo {
         }
     }
 
-    /// The back ends write home what they have read, unless an earlier commit has still to write one of the lines.
+    /// Lets the back ends write home what they have read, unless an earlier commit still has to write one of the lines.
     fn write_home(&mut self, memory: &mut MemorySide, now: Cycle) {
         let is_read = |&(ready, _): &(Cycle, u64)| ready <= now;
         let read = self.engines.iter().flat_map(|engine| engine.reading.iter().copied().filter(is_read));
@@ -451,7 +450,7 @@ impl Redo {
         }
     }
 
-    /// Frees the log of updates whose words are durable at home; when to look again.
+    /// Frees the log of updates whose words are durable at home. Returns when to check again.
     fn free(&mut self, memory: &mut MemorySide, now: Cycle) -> Cycle {
         let watermark = memory.reserved_line(0, 0);
         let skip = self.omits(COPIED);
@@ -558,7 +557,7 @@ impl HardwareScheme for Redo {
         self.victims.get(&line).copied()
     }
 
-    /// What the back end has not copied home yet would otherwise be work that nobody counts, while the log has room.
+    /// Includes copying home: while the log has room, no core would wait for that work, and no measurement would count it.
     fn is_busy(&self, core: CoreId) -> bool {
         self.rings[core].head < self.rings[core].tail
     }
@@ -572,7 +571,7 @@ impl HardwareScheme for Redo {
         self.write_home(memory, now);
         let again = self.free(memory, now);
         self.read_log(memory, now);
-        // What waits for an earlier commit is woken by that.
+        // An update that waits for an earlier commit is woken by it.
         let ready = self.engines.iter().flat_map(|engine| &engine.reading).map(|&(ready, _)| ready);
         let ready = ready.filter(|&ready| ready > now).min().unwrap_or(Cycle::NEVER);
         self.wake = again.min(ready).max(now + 1);

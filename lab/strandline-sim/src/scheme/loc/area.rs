@@ -1,4 +1,4 @@
-//! The memory log area as the memory controller fills it (section 3.2): blocks into groups, data before metadata.
+//! The memory log area, which the memory controller fills (section 3.2): blocks in groups, data before metadata.
 
 use super::format::{BlockTag, GROUP_DATA, Head, Kind, LARGEST, PAIRS_PER_BLOCK, Pair, Places, encode_pairs};
 use crate::controller::{Arrival, Line, MemorySide};
@@ -9,23 +9,23 @@ use crate::statistics::Origin;
 /// The log area and its open block group.
 pub struct LogArea {
     places: Places,
-    /// The open group's sequence ID.
+    /// The sequence ID of the open group.
     next: u64,
     tags: Vec<BlockTag>,
     lines: Vec<LineNumber>,
     head: Head,
-    /// Cycles that a write takes on the medium.
+    /// How many cycles a write takes on the medium.
     write: u64,
     /// Whether the metadata waits for the data (a rule; see `Rule::GroupOrder`).
     ordered: bool,
     /// When all groups closed so far are durable.
     pub until: Cycle,
-    /// Blocks and metadata lines written.
+    /// How many blocks and metadata lines were written.
     pub written: [u64; 2],
 }
 
 impl LogArea {
-    /// An empty one of `bytes` bytes; a write takes `write` cycles.
+    /// Creates an empty area of `bytes` bytes; a write takes `write` cycles.
     pub fn new(bytes: u64, write: u64, ordered: bool) -> Self {
         Self {
             places: Places::of(bytes),
@@ -40,37 +40,37 @@ impl LogArea {
         }
     }
 
-    /// Begins behind `head`, the newest one. Nothing has been written yet.
+    /// Continues after `head`, the newest one. Nothing may have been written yet.
     pub fn begin_at(&mut self, head: Head) {
         (self.head, self.next) = (head, head.start);
     }
 
-    /// Sequence ID of the group that the next block goes into.
+    /// Returns the sequence ID of the group of the next block.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Whether the head has passed all groups.
+    /// Returns whether the head has passed all groups.
     pub fn is_empty(&self) -> bool {
         self.next == self.head.start && self.tags.is_empty()
     }
 
-    /// Groups that can still be filled: all but the valid ones.
+    /// Returns how many groups can still be filled: all except the valid ones.
     pub fn free(&self) -> u64 {
         self.places.most() - (self.next + 1 - self.head.start)
     }
 
-    /// Groups that must be free when a transaction begins: those of the largest one, or in a small area a quarter.
+    /// Returns how many groups must be free when a transaction begins: those of the largest one, or in a small area a quarter.
     pub fn margin(&self) -> u64 {
         (LARGEST / GROUP_DATA as u64 + 2).min(self.places.groups / 4)
     }
 
-    /// Whether it is more than half full.
+    /// Returns whether the area is more than half full.
     pub fn is_half_full(&self) -> bool {
         self.free() < self.places.groups / 2
     }
 
-    /// Writes a block at `now`, to begin on the medium no earlier than `earliest`; its line.
+    /// Writes a block that arrives as `at` specifies. Returns its line.
     pub fn append(&mut self, memory: &mut MemorySide, data: &Line, tag: BlockTag, at: Arrival) -> LineNumber {
         if self.free() == 0 {
             exhausted("the memory log area is full inside one window; make transactions smaller".into());
@@ -130,7 +130,7 @@ impl LogArea {
         self.write_meta(memory, &meta, at);
     }
 
-    /// Writes a log head; when it is durable.
+    /// Writes a log head. Returns when it is durable.
     pub fn write_head(&mut self, memory: &mut MemorySide, start: u64, first: u8, at: Arrival) -> Cycle {
         self.head = Head { epoch: self.head.epoch + 1, start, first };
         let line = memory.reserved_line(0, self.head.line());

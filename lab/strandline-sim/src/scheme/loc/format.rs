@@ -1,24 +1,23 @@
-//! What lies in the memory log area (section 3.2, Fig. 4; sections 3.3 and 4.2): block groups, BLK-TAGs, transaction
-//! dependency pairs, the log head.
+//! The contents of the memory log area (section 3.2, Fig. 4; sections 3.3 and 4.2): block groups, BLK-TAGs, transaction dependency pairs, the log
+//! head.
 //!
-//! The area begins with [`HEADS`] lines, one of which is the log head in its turn, so that none wears out. The rest
-//! are places for block groups, one more than are ever used: each time the log has gone round, all groups lie one
-//! place further (as Start-Gap does, section 4.2).
+//! The area begins with [`HEADS`] lines, which hold the log head in turn, so that none of them wears out. The rest are places for block groups, one
+//! more than are ever used: each time the log has wrapped around, all groups are shifted by one place (as in Start-Gap, section 4.2).
 //!
-//! A group is seven lines of data and then its metadata line: the sequence ID, and a BLK-TAG for each data line. The
-//! paper's fields take 60 bits of a tag; two of the reserved four say what the line holds, two are
-//! the number of the speculation window modulo 4, by which recovery tells where a window ends.
+//! A group is seven lines of data followed by its metadata line: the sequence ID, and a BLK-TAG for each data line. The paper's fields take 60 bits
+//! of a tag. Two of the reserved four bits say what the line holds, and two are the number of the speculation window modulo 4, by which recovery
+//! finds where a window ends.
 
 use crate::controller::Line;
 use crate::numbers::LineNumber;
 
-/// Data lines of a block group.
+/// How many data lines a block group has.
 pub const GROUP_DATA: usize = 7;
-/// Lines of a block group.
+/// How many lines a block group has.
 pub const GROUP_LINES: usize = GROUP_DATA + 1;
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 64;
-/// Lines among which the log head moves.
+/// The number of lines among which the log head moves.
 pub const HEADS: u64 = 64;
 /// Bytes of the memory log area in the paper's evaluation (section 4.2).
 pub const LOG_BYTES: u64 = 32 << 20;
@@ -26,25 +25,25 @@ pub const LOG_BYTES: u64 = 32 << 20;
 pub const PAIR_BUFFER_BYTES: u64 = 32 << 10;
 /// Bits of CID, TID, TxID, TxCnt and ADDR (section 3.2; Fig. 6 (b)).
 pub const TAG_BITS: [u32; 5] = [3, 1, 8, 16, 32];
-/// TxID slots, used in a circle.
+/// How many TxIDs there are; they are used cyclically.
 pub const TX_IDS: u64 = 1 << TAG_BITS[2];
-/// Of these, consecutive ones that are valid at a time: running transactions.
+/// How many consecutive TxIDs are valid at a time, for running transactions.
 pub const RUNNING: u64 = TX_IDS / 2;
-/// Blocks of the largest transaction (the paper: "32K blocks using a 16-bit TxCnt").
+/// How many blocks the largest transaction has (the paper: "32K blocks using a 16-bit TxCnt").
 pub const LARGEST: u64 = 1 << (TAG_BITS[3] - 1);
-/// Gigabytes that the 32-bit ADDR of 64-byte blocks reaches.
+/// How many gigabytes the 32-bit ADDR of 64-byte blocks can address.
 pub const REACH_GB: u64 = (BLOCK_BYTES << TAG_BITS[4]) >> 30;
-/// A dependency pair on the medium: TxID, TxID, count.
+/// The size in bits of a dependency pair on the medium: TxID, TxID, count.
 const PAIR_BITS: u32 = 32;
 /// Pairs in a block.
 pub const PAIRS_PER_BLOCK: usize = (BLOCK_BYTES * 8 / PAIR_BITS as u64) as usize;
 
 const MAGIC: u64 = 0x4c4f_432d_6865_6164;
 
-/// What a line of a group holds.
+/// The contents of a line of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// No block: the place in the group is unused.
+    /// The place in the group is unused.
     Empty,
     /// A block that a transaction has stored to.
     Block,
@@ -63,14 +62,14 @@ pub struct BlockTag {
     pub window: u8,
     /// The TxID modulo its width.
     pub tx_id: u8,
-    /// The transaction's number of blocks in its last one, else 0.
+    /// The transaction's number of blocks in its last one; 0 in the others.
     pub tx_cnt: u16,
     /// The block's home, a line number.
     pub addr: LineNumber,
 }
 
 impl BlockTag {
-    /// As a word of the metadata line. CID and TID are 0: one core.
+    /// Encodes the tag as a word of the metadata line. CID and TID are 0, since there is one core.
     pub fn encode(self) -> u64 {
         let kind = match self.kind {
             Kind::Empty => return 0,
@@ -85,7 +84,7 @@ impl BlockTag {
             | u64::from(self.window & 3) << 62
     }
 
-    /// The tag in a word.
+    /// Decodes the tag in a word.
     pub fn decode(word: u64) -> Self {
         let kind = match word >> 60 & 3 {
             0 => Kind::Empty,
@@ -103,19 +102,19 @@ impl BlockTag {
     }
 }
 
-/// Transaction `earlier` has `count` blocks that `later` has overwritten in the same window (section 3.3). With both
-/// the same: `earlier` has `count` blocks in all, and no block of its own is left to say so.
+/// Transaction `earlier` has `count` blocks that `later` has overwritten in the same window (section 3.3). If both are the same transaction, it has
+/// `count` blocks in total, and no block of its own is left to record that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Ta, whose blocks were overwritten.
+    /// The transaction Ta, whose blocks were overwritten.
     pub earlier: u8,
-    /// Tb, which has overwritten them.
+    /// The transaction Tb, which has overwritten them.
     pub later: u8,
-    /// n, how many blocks.
+    /// The number n of blocks.
     pub count: u16,
 }
 
-/// Pairs as a block's words.
+/// Encodes pairs as a block's words.
 pub fn encode_pairs(pairs: &[Pair]) -> Line {
     let mut line = [0; 8];
     for (i, pair) in pairs.iter().enumerate() {
@@ -125,7 +124,7 @@ pub fn encode_pairs(pairs: &[Pair]) -> Line {
     line
 }
 
-/// The first `count` pairs of a block.
+/// Decodes the first `count` pairs of a block.
 pub fn decode_pairs(line: &[u64], count: usize) -> impl Iterator<Item = Pair> + '_ {
     (0..count.min(PAIRS_PER_BLOCK)).map(move |i| {
         let word = line[i / 2] >> (PAIR_BITS * (i as u32 % 2));
@@ -133,19 +132,19 @@ pub fn decode_pairs(line: &[u64], count: usize) -> impl Iterator<Item = Pair> + 
     })
 }
 
-/// The log head: where the valid logs begin. Their end is where no group with the next sequence IDs is found.
+/// The log head: where the valid logs begin. They end where no group with the next sequence IDs is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// How many heads there were before.
+    /// How many heads preceded it.
     pub epoch: u64,
     /// Sequence ID of the first valid group.
     pub start: u64,
-    /// TxID of the first transaction.
+    /// The TxID of the first transaction.
     pub first: u8,
 }
 
 impl Head {
-    /// As a line. Its last word tells a head of which only some words were stored, as a power failure in recovery may leave it.
+    /// Encodes the head as a line. The last word reveals an incompletely stored head, which a power failure in recovery may leave.
     pub fn encode(self) -> Line {
         let words = [MAGIC, self.epoch, self.start, u64::from(self.first)];
         let check =
@@ -153,7 +152,7 @@ impl Head {
         [words[0], words[1], words[2], words[3], check, 0, 0, 0]
     }
 
-    /// The newest head of a log area that is whole; the first one if none was written.
+    /// Returns the newest complete head of a log area, or the first one if none was written.
     pub fn newest(area: &[u64]) -> Self {
         let heads = area.chunks(8).take(HEADS as usize).filter_map(|line| {
             let head = Self { epoch: *line.get(1)?, start: *line.get(2)?, first: *line.get(3)? as u8 };
@@ -162,7 +161,7 @@ impl Head {
         heads.max_by_key(|head| head.epoch).unwrap_or_default()
     }
 
-    /// Index of its line.
+    /// Returns the index of its line.
     pub fn line(self) -> u64 {
         self.epoch % HEADS
     }
@@ -171,23 +170,23 @@ impl Head {
 /// The places of groups in an area.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
-    /// Groups that are used; there is a place more.
+    /// The number of groups that are used; there is one more place.
     pub groups: u64,
 }
 
 impl Places {
-    /// Those in an area of so many bytes.
+    /// Returns the places in an area of so many bytes.
     pub fn of(bytes: u64) -> Self {
         Self { groups: (bytes / BLOCK_BYTES - HEADS) / GROUP_LINES as u64 - 1 }
     }
 
-    /// Index of the first line of group `sid`; its metadata line is the last.
+    /// Returns the index of the first line of group `sid`; its metadata line is the last.
     pub fn line(self, sid: u64) -> u64 {
         let place = (sid % self.groups + sid / self.groups) % (self.groups + 1);
         HEADS + place * GROUP_LINES as u64
     }
 
-    /// Valid groups at a time, at most: one fewer than there are, since two rounds lie one place apart.
+    /// Returns how many groups may be valid at a time: one fewer than there are, since successive rounds are shifted by one place.
     pub fn most(self) -> u64 {
         self.groups - 1
     }
@@ -218,7 +217,7 @@ mod tests {
             area[8 * head.line() as usize..][..8].copy_from_slice(&head.encode());
             assert_eq!(Head::newest(&area), head);
         }
-        // Whatever part of the next head is there, the one before counts until all of it is.
+        // Whatever part of the next head is stored, the previous one counts until the next is complete.
         let (old, new) = (Head::newest(&area), Head { epoch: 100, start: 9, first: 3 });
         for stored in 0..32 {
             let mut torn = area.clone();
@@ -227,7 +226,7 @@ mod tests {
                     torn[8 * new.line() as usize + word] = value;
                 }
             }
-            // The magic is there from the head that the line held before.
+            // The line already contains the magic number, from the head that it held before.
             assert_eq!(Head::newest(&torn), if stored | 1 == 31 { new } else { old }, "{stored:#b}");
         }
     }

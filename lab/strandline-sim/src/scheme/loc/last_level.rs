@@ -1,17 +1,15 @@
-//! Kiln and LOC-Kiln (section 5.2): the last cache level is non-volatile, and holds new versions while memory has the
-//! old ones.
+//! Kiln and LOC-Kiln (section 5.2): the last cache level is non-volatile, and holds new versions while memory has the old ones.
 //!
-//! A commit writes the transaction's (or window's) blocks from the upper levels back into the last one, and then sets
-//! a flag, which makes all of them valid at once. Until then the committed version of each block stays beside the
-//! new one, in a way of the same set, unless memory has it. A block of a transaction that is not committed and has
-//! to leave the last level goes to the log; its window then commits as under H-WAL (LOC-Kiln: as under LOC-WAL),
-//! and the next one waits until what is in the log alone is home.
+//! A commit writes the transaction's (or window's) blocks from the upper levels back into the last one, and then sets a flag, which makes all of them
+//! valid atomically. Until then the committed version of each block stays beside the new one, in a way of the same set, unless memory has it. An
+//! uncommitted block that has to leave the last level goes to the log. Its window then commits as under H-WAL (LOC-Kiln: as under LOC-WAL), and the
+//! next window waits until everything that is only in the log is home.
 //!
-//! No life's leavings are valid in another: what the last level holds of committed transactions is home when power has failed,
-//! the rest is gone, and flags with it. The log that is fallen back to is that of `recovery.rs`.
+//! Remains of one life are never valid in another. After a power failure the last level's committed data goes home, and the rest is discarded
+//! together with the flags. For the log of the fall-back see `recovery.rs`.
 //!
-//! A committed block that leaves the last level stays valid there until it is on the medium: the write queues are
-//! volatile. One that is evicted while its window's flag is being set stays there until the flag is.
+//! A committed block that leaves the last level stays valid there until it is on the medium, since the write queues are volatile. A block that is
+//! evicted while its window's flag is being set stays there until the flag is set.
 
 use super::window::Window;
 use super::{LooseOrdering, Rule};
@@ -20,17 +18,17 @@ use crate::controller::{Line, MemorySide, Progress};
 use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::Origin;
 
-/// What the last level has of a line that the open window writes.
+/// The data in the last level for a line that the open window writes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Saved {
     /// The committed version, if memory does not have it.
     pub data: Option<Line>,
-    /// Its number there.
+    /// The committed version's number in the last level.
     version: Option<u32>,
 }
 
 impl LooseOrdering {
-    /// The open window is about to store to `line`.
+    /// Saves the committed version before the open window stores to `line`.
     pub(super) fn save_committed(&mut self, caches: &mut Hierarchy, line: LineNumber) {
         if self.saved.contains_key(&line) || self.omits(Rule::OldInLastLevel) {
             return;
@@ -42,8 +40,7 @@ impl LooseOrdering {
         self.saved.insert(line, saved);
     }
 
-    /// The only transaction of the open window that has stored to `line` is aborted: the committed version becomes the
-    /// block again.
+    /// Makes the committed version the block again after the abort of the only transaction of the open window that has stored to `line`.
     pub(super) fn restore_committed(&mut self, caches: &mut Hierarchy, line: LineNumber) {
         let Some(saved) = self.saved.remove(&line) else { return };
         self.drop_version(caches, saved.version);
@@ -52,7 +49,7 @@ impl LooseOrdering {
         }
     }
 
-    /// If `version` is a committed one: it has to leave the last level, and goes home.
+    /// Sends `version` home if it is a committed one that has to leave the last level.
     pub(super) fn evict_saved(
         &mut self,
         memory: &mut MemorySide,
@@ -71,7 +68,7 @@ impl LooseOrdering {
         true
     }
 
-    /// Committed words are about to be sent home.
+    /// Handles committed words that are about to be sent home.
     pub(super) fn leave_last_level(
         &mut self,
         memory: &mut MemorySide,
@@ -85,7 +82,7 @@ impl LooseOrdering {
         self.leaving.insert(line, *data);
     }
 
-    /// Writes these lines back into the last level; when all are there.
+    /// Writes these lines back into the last level. Returns when all are there.
     pub(super) fn write_to_last_level(
         &mut self,
         caches: &mut Hierarchy,
@@ -95,15 +92,15 @@ impl LooseOrdering {
         if self.omits(Rule::FlagOrder) {
             return now;
         }
-        // As with the log: block by block.
+        // Block by block, like writes to the log.
         let moved = lines.filter(|&line| caches.push_to_last_level(line)).count() as u64;
         now + moved * self.path
     }
 
-    /// A window is durable: older versions of its blocks go.
+    /// Removes older versions of a durable window's blocks.
     pub(super) fn commit_last_level(&mut self, caches: &mut Hierarchy, window: &Window, now: Cycle) {
         let lines = window.all_lines();
-        // What fell back to the log is in the upper levels still.
+        // Blocks that fell back to the log are still in the upper levels.
         self.write_to_last_level(caches, lines.iter().copied(), now);
         for line in lines {
             self.lines.remove(&line);
@@ -113,11 +110,11 @@ impl LooseOrdering {
         }
     }
 
-    /// After a fall-back the log is emptied before the next window opens. Until when that takes.
+    /// Empties the log after a fall-back, before the next window opens. Returns when that is done.
     pub(super) fn end_fallback(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         let home = self.forget_closed();
         if self.log.is_empty() {
-            // No TxID given since the last head is in the log: they begin again at the one that it names.
+            // No TxID assigned since the last head is in the log, so TxIDs restart at the one that the head names.
             self.next = self.first;
             self.window.restart(self.next);
             return now;
@@ -130,7 +127,7 @@ impl LooseOrdering {
         self.pass(caches, home_at, now)
     }
 
-    /// Power fails: what the last level has of committed transactions.
+    /// Saves the last level's committed data when power fails.
     pub(super) fn save_last_level(&mut self, caches: &mut Hierarchy, image: &mut [u64], now: Cycle) {
         let pool = caches.memory.pool_end();
         let mut put = |line: LineNumber, data: &Line| {
@@ -143,7 +140,7 @@ impl LooseOrdering {
                 put(line, data);
             }
         }
-        // The open window's blocks, and those of a closed one whose flag is not set, are not valid.
+        // The open window's blocks are not valid, nor are those of a closed window whose flag is not set.
         let flag_is_set = self.closed.back().is_some_and(|window| window.durable_at <= now);
         for (&line, copy) in self.in_log.iter().filter(|&(&line, copy)| flag_is_set && copy.place == line) {
             put(line, &copy.data);

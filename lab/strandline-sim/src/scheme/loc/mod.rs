@@ -1,30 +1,29 @@
-//! Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu: *Improving Performance and Endurance of Persistent Memory with
-//! Loose-Ordering Consistency*, TPDS 2017): H-WAL, EC-WAL, LOC-WAL, Kiln and LOC-Kiln.
+//! Loose-Ordering Consistency (Lu, Shu, Sun, Mutlu: *Improving Performance and Endurance of Persistent Memory with Loose-Ordering Consistency*, TPDS
+//! 2017): H-WAL, EC-WAL, LOC-WAL, Kiln and LOC-Kiln.
 //!
-//! One machinery, and what differs is in [`Parameters`]. A transaction's stores stay in the caches; blocks leave them
-//! for the memory log area, never for home, until their speculation window is durable.
+//! All five share one implementation; [`Parameters`] hold the differences. A transaction's stores stay in the caches. Until their speculation window
+//! is durable, blocks leave the caches only for the memory log area, never for home.
 //!
-//! | | commit is told by | transactions in a window | home |
+//! | | commit is marked by | transactions in a window | home |
 //! |---|---|---|---|
 //! | H-WAL | a record, written when the blocks are durable | 1 | after each transaction, before the next one's log |
-//! | EC-WAL | counting blocks (Eager Commit) | 1 | when evicted, or when TxIDs run short |
-//! | LOC-WAL | counting blocks, and dependency pairs | SD, 16 by default | likewise |
+//! | EC-WAL | a count of blocks (Eager Commit) | 1 | when evicted, or when TxIDs run short |
+//! | LOC-WAL | a count of blocks, and dependency pairs | SD, 16 by default | likewise |
 //! | Kiln | a flag, set when all blocks are in the non-volatile last level | 1 | when evicted |
 //! | LOC-Kiln | likewise | 16 | likewise |
 //!
-//! The Tx Dirty Block Table (TID, TxID, TxDirty of each cached block) is `LooseOrdering::lines`, kept
-//! by line instead of in each level's tags; the Tx State Table is the windows' `Transaction`s. Where the
-//! paper leaves things open `docs/papers/loose-ordering.md` says what was decided.
+//! The Tx Dirty Block Table (TID, TxID, TxDirty of each cached block) is `LooseOrdering::lines`, kept by line instead of in each level's tags; the Tx
+//! State Table is the windows' `Transaction`s. `docs/papers/loose-ordering.md` lists the decisions where the paper leaves things open.
 //!
-//! *A block with several versions.* A transaction that stores to a block which an earlier one of its window has written,
-//! and which is not in the log, leaves the older version in the last level, in a way of the same set. When it
-//! commits a dependency pair is noted; when it aborts the version becomes the block again and is written to the log (the rescue of
-//! preceding transactions). A version goes when a succeeding one has been committed (section 3.3), which is when LastCommittedTxID
-//! passes it: at the window's end. One that the set has no way for is written to the log before (version overflow), and is in
-//! no pair then. LOC-Kiln drops a version that a committed transaction has overwritten: its windows become valid as a whole.
+//! *A block with several versions.* If a transaction stores to a block that an earlier one of its window has written, and that is not in the log, the
+//! older version stays in the last level, in a way of the same set. If the transaction commits, a dependency pair is noted. If it aborts, the version
+//! becomes the block again and is written to the log (the rescue of preceding transactions). A version is dropped when a succeeding one has been
+//! committed (section 3.3), that is, when LastCommittedTxID passes it at the window's end. A version for which the set has no way is written to the
+//! log instead (version overflow), and is then in no pair. LOC-Kiln drops a version that a committed transaction has overwritten, since its windows
+//! become valid as a whole.
 //!
-//! *An aborted transaction* gives its TxID back, unless blocks of it are in the log: then the window ends with it, so
-//! that recovery finds what is not committed at a window's end only.
+//! *An aborted transaction* frees its TxID, unless blocks of it are in the log. In that case the window ends with it, so that recovery finds
+//! uncommitted transactions only at the end of a window.
 
 mod area;
 pub mod format;
@@ -46,7 +45,7 @@ use area::LogArea;
 use transaction::{LineState, LogCopy, Running};
 use window::Window;
 
-/// How recovery tells a committed transaction.
+/// How recovery recognises a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
     /// By a commit record.
@@ -55,14 +54,14 @@ pub enum Commit {
     Count,
 }
 
-/// What one of the paper's systems is.
+/// The properties of one of the paper's systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The name in `strandline-lab list`.
     pub name: &'static str,
-    /// How a commit is told.
+    /// How recovery recognises a commit.
     pub commit: Commit,
-    /// Speculation degree: transactions in a window.
+    /// The speculation degree: how many transactions a window has.
     pub speculation: u64,
     /// Whether blocks go home after each window, before the next window's log (the phases of Fig. 2 (a)).
     pub home_each: bool,
@@ -110,15 +109,15 @@ impl Parameters {
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $rule:ident = $name:literal, $text:literal;)*) => {
-        /// A rule on which recovery rests, and which a mutant leaves out.
+        /// A rule on which recovery depends, and which a mutant leaves out.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Rule { $($(#[$doc])* $rule,)* }
 
         impl Rule {
-            /// All of them.
+            /// All rules.
             pub const ALL: &'static [Self] = &[$(Self::$rule,)*];
 
-            /// Its mutant's name.
+            /// Returns its mutant's name.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$rule => $name,)* }
             }
@@ -198,7 +197,7 @@ const LOC_WAL_MUTANTS: &[Mutant] = &mutants([
     COMMON[3],
     COMMON[4],
 ]);
-// Those of the last level, and those of the log that what does not fit falls back to.
+// The rules of the last level, and those of the log to which blocks fall back that do not fit.
 const KILN_MUTANTS: &[Mutant] = &mutants([
     Rule::FlagOrder,
     Rule::NoEviction,
@@ -223,8 +222,8 @@ const LOC_KILN_MUTANTS: &[Mutant] = &mutants([
     Rule::LifeStart,
 ]);
 
-// H-WAL's commit record waits for the data, so that the order within its groups adds nothing; its blocks are home long before
-// the log head passes them.
+// H-WAL's commit record waits for the data, so that the order within its groups is redundant; its blocks are home long before the log head passes
+// them.
 
 const SOURCE: &str = "Loose-Ordering Consistency";
 
@@ -244,7 +243,7 @@ macro_rules! entry {
     };
 }
 
-/// The speculation degree (section 5.4). Half of the TxIDs that are valid at a time are a window's at most.
+/// The speculation degree (section 5.4). A window has at most half of the TxIDs that are valid at a time.
 pub const SPECULATION: Parameter = Parameter {
     name: "speculation",
     unit: "transactions",
@@ -292,9 +291,9 @@ pub const LOC_KILN: Entry = entry!(
 /// The hardware of one of these systems.
 pub struct LooseOrdering {
     parameters: Parameters,
-    /// Whether a window begins only when the last one's blocks are durable at home.
+    /// Whether a window begins only when the previous one's blocks are durable at home.
     waits_for_home: bool,
-    /// The rule that is left out (a mutant).
+    /// The rule that a mutant leaves out.
     omitted: Option<Rule>,
     /// Whether the log head has been read.
     started: bool,
@@ -302,10 +301,10 @@ pub struct LooseOrdering {
     log_bytes: u64,
     /// Cycles from a core's first level to the controller.
     path: u64,
-    /// How many write-backs to the log the commit logic has in flight at most, and the last so many that it has sent off.
+    /// How many write-backs to the log the commit logic has in flight, at most; and the last ones that it has sent.
     write_backs: usize,
     in_flight: VecDeque<LineNumber>,
-    /// The same of write-backs home; without a limit they go as evicted lines do.
+    /// How many write-backs home it has in flight, and the last ones; without a limit they are sent like evicted lines.
     home_write_backs: Option<usize>,
     home_in_flight: VecDeque<LineNumber>,
     /// Lines whose newest version is not known to be home.
@@ -313,27 +312,27 @@ pub struct LooseOrdering {
     /// Lines whose newest version outside the caches is in the log.
     in_log: HashMap<LineNumber, LogCopy>,
     running: Option<Running>,
-    /// Versions in the last level, by their numbers there: the line.
+    /// The line of each version in the last level, by the version's number there.
     versions: HashMap<u32, LineNumber>,
     version_number: u32,
     /// The open window.
     window: Window,
-    /// Closed ones that the log head has not passed, oldest first.
+    /// Closed windows that the log head has not passed, oldest first.
     closed: VecDeque<Window>,
-    /// The next transaction's number; its TxID is its lowest 8 bits.
+    /// The next transaction's number; its TxID is the lowest 8 bits.
     next: u64,
-    /// The first transaction of the log that the durable head names.
+    /// The first transaction of the log, which the durable head names.
     first: u64,
-    /// Up to here transactions are acknowledged, by the software's TxIDs (LastCommittedTxID).
+    /// The software's TxID up to which transactions are acknowledged (LastCommittedTxID).
     acknowledged: u64,
-    /// In the last level's own words: what is saved there of lines that the open window writes (Kiln).
+    /// The saved data in the last level for lines that the open window writes (Kiln).
     saved: HashMap<LineNumber, last_level::Saved>,
-    /// Lines on their way from a non-volatile last level home.
+    /// Lines that are moving from a non-volatile last level to home.
     leaving: HashMap<LineNumber, Line>,
     counts: Counts,
 }
 
-/// What it counts.
+/// Its counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     transactions: u64,
@@ -357,9 +356,9 @@ struct Counts {
 }
 
 impl LooseOrdering {
-    /// The hardware in `machine`, with or without a rule.
+    /// Creates the hardware in `machine`, without the rule `omitted`.
     pub fn new(parameters: Parameters, machine: &crate::Description, omitted: Option<Rule>) -> Self {
-        // A machine with smaller caches, as tests have, gets a log in proportion.
+        // A machine with smaller caches, as in tests, gets a proportionally smaller log.
         let last = machine.caches.last().map_or(0, |level| level.bytes);
         let log_bytes = (last * 32).clamp(1 << 15, format::LOG_BYTES);
         let log_bytes = log_bytes.next_multiple_of(machine.controllers.interleave_bytes);
@@ -398,7 +397,7 @@ impl LooseOrdering {
         self.omitted == Some(rule)
     }
 
-    /// Begins where the log head says: at the beginning, or behind an earlier life.
+    /// Begins where the log head says: at the beginning, or after an earlier life's log.
     fn start(&mut self, memory: &MemorySide) {
         if std::mem::replace(&mut self.started, true) {
             return;

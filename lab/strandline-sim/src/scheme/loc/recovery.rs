@@ -1,21 +1,20 @@
 //! Recovery (section 3.4): window by window in program order.
 //!
-//! (1) The BLK-TAGs of each transaction are counted; it is committed if there are as many as its TxCnt says. (2) The
-//! dependency pairs are gone through from tail to head: if Tb is committed, n is added to Ta's blocks. (3) The first
-//! transaction that is not committed makes all after it so. The committed ones' blocks are written home in
-//! the order of transactions; then the log head says that the log is empty.
+//! (1) Recovery counts the BLK-TAGs of each transaction; a transaction is committed if there are as many as its TxCnt says. (2) It goes through the
+//! dependency pairs from tail to head: if Tb is committed, n is added to Ta's blocks. (3) After the first uncommitted transaction, all are
+//! uncommitted. It writes the committed transactions' blocks home in the order of transactions; then it sets the log head to an empty log.
 //!
-//! The paper goes through the steps once. That loses data: Ta has counted a block that only Tb has in the log, a transaction
-//! between them is not committed, and step 3 takes Tb back after Ta has been found committed. So the steps are repeated
-//! without those that step 3 takes back, until it takes back none.
+//! The paper goes through the steps once. That loses data: Ta has counted a block that only Tb has in the log, a transaction between them is not
+//! committed, and step 3 revokes Tb after Ta has been found committed. So recovery repeats the steps without the transactions that step 3 revokes,
+//! until it revokes none.
 //!
-//! *No life's leavings complete another's window.* A group counts by its sequence ID, which its metadata line holds and which no
-//! two lives use: the head moves behind every ID that a group of this life can have been given, and the next life begins there
-//! (`LooseOrdering::start`). The head is one line with a check, so a failure leaves the old one, and recovery is repeated,
-//! or the new one. TxIDs and window numbers, which are short and do recur, are looked at in groups that count only.
+//! *Remains of one life never complete a window of another.* A group is valid by its sequence ID, which is in its metadata line and which no two
+//! lives use: the head moves past every ID that a group of this life can have been given, and the next life begins there (`LooseOrdering::start`).
+//! The head is one line with a checksum, so a failure leaves either the old head, and recovery is repeated, or the new one. TxIDs and window numbers,
+//! which are short and do recur, are read only in valid groups.
 //!
-//! Only the last window can be incomplete, since a window begins when the one before is durable. In an earlier one
-//! the last transaction may lack its TxCnt: an aborted one with blocks in the log ends its window (`mod.rs`).
+//! Only the last window can be incomplete, since a window begins when the previous one is durable. In an earlier window the last transaction may lack
+//! its TxCnt: an aborted one with blocks in the log ends its window (`mod.rs`).
 
 use super::format::{BlockTag, GROUP_DATA, GROUP_LINES, Head, Kind, Pair, Places, RUNNING, decode_pairs};
 use super::{Commit, Rule};
@@ -25,24 +24,24 @@ use crate::scheme::Setup;
 /// A transaction of a window.
 #[derive(Clone, Debug, Default)]
 struct Logged {
-    /// Home and place of each block, in the order of the log.
+    /// The home and the place in the log of each block, in the order of the log.
     blocks: Vec<(LineNumber, usize)>,
-    /// Non-zero TxCnt.
+    /// Its TxCnt, if not 0.
     count: u64,
     /// Whether its commit record is there.
     record: bool,
 }
 
-/// A speculation window as the log has it.
+/// A speculation window in the log.
 #[derive(Default)]
 struct Window {
     number: u8,
-    /// By TxID relative to the window's first.
+    /// The transactions, by TxID relative to the window's first.
     transactions: Vec<Logged>,
     pairs: Vec<Pair>,
 }
 
-/// The windows in the valid log, and the first sequence ID after it.
+/// Returns the windows in the valid log, and the first sequence ID after it.
 fn windows(area: &[u64], head: Head) -> (Vec<(u8, Window)>, u64) {
     let places = Places::of(8 * area.len() as u64);
     let mut windows: Vec<(u8, Window)> = Vec::new();
@@ -90,9 +89,9 @@ fn windows(area: &[u64], head: Head) -> (Vec<(u8, Window)>, u64) {
 }
 
 impl Window {
-    /// Whether each transaction is committed, in the order in which they committed: steps 1 to 3.
+    /// Returns whether each transaction is committed, in the order in which they committed: steps 1 to 3.
     fn committed(&self, first: u8, commit: Commit, setup: &Setup<'_>) -> Vec<bool> {
-        // Transactions from here on are not committed, and their blocks are nobody's.
+        // Transactions from here on are not committed, and their blocks do not count.
         let mut end = self.transactions.len();
         loop {
             let mut is_committed = match commit {
@@ -111,7 +110,7 @@ impl Window {
         }
     }
 
-    /// Whether each transaction is committed by itself if none from `end` on is: steps 1 and 2.
+    /// Returns whether each transaction is committed by itself if none from `end` on is: steps 1 and 2.
     fn counted(&self, first: u8, end: usize, setup: &Setup<'_>) -> Vec<bool> {
         let mut overlapped = vec![0; self.transactions.len()];
         let mut counts: Vec<u64> = self.transactions.iter().map(|transaction| transaction.count).collect();
@@ -137,7 +136,7 @@ impl Window {
     }
 }
 
-/// Repairs the pool from the log area. Whatever is not a log is taken for an empty one.
+/// Repairs the pool from the log area. Anything that is not a log counts as an empty one.
 pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [u64]) -> Result<(), String> {
     if area.len() < 8 * (super::format::HEADS as usize + 3 * GROUP_LINES) {
         return Err(format!("a log area of {} words holds no log", area.len()));
@@ -166,7 +165,7 @@ pub fn recover(commit: Commit, setup: &Setup<'_>, pool: &mut [u64], area: &mut [
     if setup.omits(Rule::LifeStart.name()) {
         return Ok(());
     }
-    // Behind all that a group of this life can have been given, of which the metadata is not there.
+    // The head moves past all IDs that groups of this life can have been given, including groups without metadata.
     let head =
         Head { epoch: head.epoch + 1, start: end + Places::of(8 * area.len() as u64).most(), first: next };
     area[8 * head.line() as usize..][..8].copy_from_slice(&head.encode());

@@ -9,14 +9,14 @@ use crate::controller::{Line, MemorySide};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::scheme::{Reply, WayHome};
 
-/// Where the newest version of a line is: its entry in the Tx Dirty Block Table.
+/// The location of the newest version of a line: its entry in the Tx Dirty Block Table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineState {
     /// The transaction that wrote it.
     pub transaction: u64,
     /// Its window.
     pub window: u64,
-    /// Its place in the log, once it is written there (TxDirty is unset then).
+    /// The version's place in the log, if it is written there (TxDirty is then unset).
     pub logged: Option<LineNumber>,
     /// Whether it was sent home.
     pub homed: bool,
@@ -35,7 +35,7 @@ pub(super) struct LogCopy {
 #[derive(Clone, Copy, Debug)]
 struct Previous {
     state: Option<LineState>,
-    /// Its words, where home does not have them: those of an earlier transaction, or stored outside of any.
+    /// Its words, if home does not have them: those of an earlier transaction, or stored outside any transaction.
     data: Option<Line>,
     /// The older version's number in the last level.
     version: Option<u32>,
@@ -47,7 +47,7 @@ pub(super) struct Running {
     /// Its lines, in the order of their first stores.
     pub lines: Vec<LineNumber>,
     previous: HashMap<LineNumber, Previous>,
-    /// Its blocks in the log.
+    /// How many of its blocks are in the log.
     pub logged: u64,
 }
 
@@ -56,27 +56,27 @@ pub(super) struct Running {
 pub(super) struct KeptVersion {
     /// The transaction that wrote it.
     pub earlier: u64,
-    /// The one that has overwritten it.
+    /// The transaction that has overwritten it.
     pub later: u64,
     /// The words.
     pub data: Line,
 }
 
-/// A transaction that is over, in its window: its entry in the Tx State Table.
+/// A finished transaction in its window: its entry in the Tx State Table.
 #[derive(Debug)]
 pub(super) struct Transaction {
     /// Its lines.
     pub lines: Vec<LineNumber>,
-    /// Blocks in the log, each time that one was written counted.
+    /// How many blocks were written to the log; a block written repeatedly counts each time.
     pub logged: u64,
-    /// Blocks that later transactions have overwritten.
+    /// How many of its blocks later transactions have overwritten.
     pub overlapped: u64,
-    /// Whether it was committed, and not aborted.
+    /// Whether it was committed; if not, it was aborted.
     pub is_committed: bool,
 }
 
 impl LooseOrdering {
-    /// The running transaction stores to `line`, which is at `entry` of the first level.
+    /// Handles a store of the running transaction to `line`, which is at `entry` of the first level.
     pub(super) fn transactional_store(
         &mut self,
         caches: &mut Hierarchy,
@@ -88,7 +88,7 @@ impl LooseOrdering {
         let own =
             LineState { transaction: self.next, window: self.window.number, logged: None, homed: false };
         if running.previous.contains_key(&line) {
-            // Its own block, which may have gone to the log meanwhile: it will have to go there again.
+            // The transaction's own block may have gone to the log meanwhile; then it will have to be written there again.
             self.lines.insert(line, own);
             self.in_log.remove(&line);
             return;
@@ -106,7 +106,7 @@ impl LooseOrdering {
                     }
                 }
             }
-            // In the last level of Kiln what is committed is kept below.
+            // In Kiln, the last level keeps the committed version (below).
             None if self.parameters.non_volatile => {}
             None => previous.data = caches.newest(line),
         }
@@ -119,7 +119,7 @@ impl LooseOrdering {
         }
     }
 
-    /// A modified line leaves the caches for memory.
+    /// Handles a modified line that leaves the caches for memory.
     pub(super) fn leaves_caches(
         &mut self,
         memory: &mut MemorySide,
@@ -139,7 +139,7 @@ impl LooseOrdering {
             && !(state.logged.is_some() && self.omits(Rule::HomeAfterLog))
         {
             if self.parameters.non_volatile && state.window != self.window.number {
-                // It is in the last level and waits for its window's flag.
+                // The line is in the last level and waits for its window's flag.
                 self.in_log.insert(line, LogCopy { data: *data, place: line });
                 return WayHome::Taken(now);
             }
@@ -163,7 +163,7 @@ impl LooseOrdering {
         WayHome::Home(now)
     }
 
-    /// Writes a block of a transaction of the open window, with TxCnt 0, to the log; its place.
+    /// Writes a block of a transaction of the open window to the log, with TxCnt 0. Returns its place.
     pub(super) fn log_block(
         &mut self,
         memory: &mut MemorySide,
@@ -191,7 +191,7 @@ impl LooseOrdering {
         BlockTag { kind: Kind::Block, window, tx_id: transaction as u8, tx_cnt: tx_cnt as u16, addr }
     }
 
-    /// The last level has no way for this version: it goes to the log, as a block of the transaction that wrote it.
+    /// Writes a version for which the last level has no way to the log, as a block of the transaction that wrote it.
     pub(super) fn evict_version(&mut self, memory: &mut MemorySide, version: u32, now: Cycle) {
         let Some(line) = self.versions.remove(&version) else { return };
         self.counts.version_overflows += 1;
@@ -213,7 +213,7 @@ impl LooseOrdering {
         }
     }
 
-    /// Keeps the version of `line` that is about to be overwritten in the last level; its number there.
+    /// Keeps the version of `line` that is about to be overwritten in the last level. Returns its number there.
     pub(super) fn keep_version(&mut self, caches: &mut Hierarchy, line: LineNumber) -> u32 {
         self.version_number += 1;
         let version = caches.keep_version(line, self.version_number);
@@ -229,7 +229,7 @@ impl LooseOrdering {
         }
     }
 
-    /// TxBegin.
+    /// Handles TxBegin.
     pub(super) fn begin(&mut self, caches: &mut Hierarchy, now: Cycle) -> Reply {
         self.complete_windows(caches, now);
         if let Some(last) = self.closed.back()
@@ -258,7 +258,7 @@ impl LooseOrdering {
         Reply::Go(now)
     }
 
-    /// TxCommit of the transaction that the software calls `software`.
+    /// Handles TxCommit of the transaction whose number in the software is `software`.
     pub(super) fn commit(&mut self, caches: &mut Hierarchy, software: u64, now: Cycle) -> Reply {
         let Some(running) = self.running.take() else { return Reply::Go(now) };
         if running.lines.is_empty() {
@@ -299,7 +299,7 @@ impl LooseOrdering {
         Reply::Go(if waits { durable_at } else { now })
     }
 
-    /// TxAbort: the transaction's blocks become what they were.
+    /// Handles TxAbort: restores the transaction's blocks.
     pub(super) fn abort(&mut self, caches: &mut Hierarchy, now: Cycle) {
         let Some(running) = self.running.take() else { return };
         if running.lines.is_empty() {
@@ -326,7 +326,7 @@ impl LooseOrdering {
             let data = previous.data;
             if state.logged.is_none() && !self.parameters.non_volatile {
                 if let Some(data) = data.filter(|_| !self.omits(Rule::Rescue)) {
-                    // The preceding transaction's version, which no later one overwrites now.
+                    // The preceding transaction's version, which now no later one overwrites.
                     self.lines.insert(line, state);
                     let place = self.log_block(&mut caches.memory, line, state.transaction, &data, now);
                     self.counts.rescued += 1;
@@ -357,7 +357,7 @@ impl LooseOrdering {
         }
     }
 
-    /// TxFlush: what is committed must be durable.
+    /// Handles TxFlush: everything committed must be durable.
     pub(super) fn flush(&mut self, caches: &mut Hierarchy, now: Cycle) -> Reply {
         if self.running.is_none() && !self.window.transactions.is_empty() {
             self.close_window(caches, now);

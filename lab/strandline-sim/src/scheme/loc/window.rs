@@ -1,5 +1,4 @@
-//! Speculation windows (sections 3.3 and 4.2): how one is made durable, how its blocks get home, and how the log
-//! head passes it.
+//! Speculation windows (sections 3.3 and 4.2): how a window becomes durable, how its blocks are written home, and how the log head passes it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,25 +16,25 @@ use crate::statistics::Origin;
 pub(super) struct Window {
     /// Its number, from 0.
     pub number: u64,
-    /// Its first transaction.
+    /// The number of its first transaction.
     first: u64,
-    /// Sequence ID of its first block group.
+    /// The sequence ID of its first block group.
     start: u64,
     /// Its transactions, in the order in which they committed.
     pub transactions: Vec<Transaction>,
-    /// Ta, Tb, n.
+    /// Dependency pairs: Ta, Tb, n.
     pairs: Vec<(u64, u64, u64)>,
     /// Versions that committed transactions have overwritten, by their numbers in the last level.
     kept: BTreeMap<u32, KeptVersion>,
-    /// Transactions that have committed.
+    /// How many transactions have committed.
     pub committed: u64,
-    /// The last of them, as the software calls it.
+    /// The software's number of the last committed transaction.
     pub software: u64,
-    /// No block goes to the log before.
+    /// The time before which no block goes to the log.
     earliest: Cycle,
-    /// When all of it is durable in the log.
+    /// When the whole window is durable in the log.
     pub durable_at: Cycle,
-    /// Whether that has been seen to.
+    /// Whether the window's durability has been handled.
     is_settled: bool,
     /// Whether all its blocks were sent home.
     is_homed: bool,
@@ -44,12 +43,12 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// When a block that is written at `now` arrives.
+    /// Returns the arrival of a block that is written at `now`.
     pub fn arrival(&self, now: Cycle) -> Arrival {
         Arrival { at: now, earliest: self.earliest }
     }
 
-    /// The transaction with this number, if it is over.
+    /// Returns the transaction with this number, if it is finished.
     pub fn get(&mut self, transaction: u64) -> Option<&mut Transaction> {
         self.transactions.get_mut(transaction.checked_sub(self.first)? as usize)
     }
@@ -60,7 +59,7 @@ impl Window {
         self.transactions.push(transaction);
     }
 
-    /// `later` has overwritten a block of `earlier` that is not in the log.
+    /// Notes that `later` has overwritten a block of `earlier` that is not in the log.
     pub fn add_pair(&mut self, earlier: u64, later: u64) {
         if let Some(transaction) = self.get(earlier) {
             transaction.overlapped += 1;
@@ -72,12 +71,12 @@ impl Window {
         }
     }
 
-    /// `version` of a block stays until the window closes; there is a pair for it.
+    /// Keeps `version` of a block, for which there is a pair, until the window closes.
     pub fn keep_version(&mut self, version: u32, kept: KeptVersion) {
         self.kept.insert(version, kept);
     }
 
-    /// A kept version, if `version` is one, that goes to the log: its block is no longer among the pair's.
+    /// Takes a kept version that goes to the log; its block is then no longer part of the pair. Returns `None` if `version` is not kept.
     pub fn take_version(&mut self, version: u32) -> Option<KeptVersion> {
         let kept = self.kept.remove(&version)?;
         if let Some(transaction) = self.get(kept.earlier) {
@@ -93,12 +92,12 @@ impl Window {
         Some(kept)
     }
 
-    /// Its transactions and its block groups, of which there are none yet, will be numbered from here on.
+    /// Sets the first numbers of its transactions and block groups, of which there are none yet.
     pub fn begin_at(&mut self, first: u64, start: u64) {
         (self.first, self.start) = (first, start);
     }
 
-    /// Its transactions, of which there are none yet, will be numbered from here on.
+    /// Sets the first number of its transactions, of which there are none yet.
     pub fn restart(&mut self, first: u64) {
         self.first = first;
     }
@@ -107,13 +106,13 @@ impl Window {
         self.transactions.iter().flat_map(|transaction| transaction.lines.iter().copied())
     }
 
-    /// Whether blocks of it are in the log.
+    /// Returns whether any of its blocks are in the log.
     fn has_logged(&self) -> bool {
         self.transactions.iter().any(|transaction| transaction.logged > 0)
     }
 }
 
-/// Before the commit logic sends another block to the log: when the first of `limit` that are `in_flight` is durable.
+/// Returns when the commit logic may send another block: when the first of the `limit` blocks `in_flight` is durable.
 fn wait_for_turn(
     limit: usize,
     in_flight: &mut VecDeque<LineNumber>,
@@ -127,7 +126,7 @@ fn wait_for_turn(
 }
 
 impl LooseOrdering {
-    /// Whether window `number` is durable at `now`.
+    /// Returns whether window `number` is durable at `now`.
     pub(super) fn is_complete(&self, number: u64, now: Cycle) -> bool {
         let Some(oldest) = self.closed.front() else { return number < self.window.number };
         match number.checked_sub(oldest.number) {
@@ -136,17 +135,17 @@ impl LooseOrdering {
         }
     }
 
-    /// Up to which of the software's TxIDs transactions are durable at `now`.
+    /// Returns the software's TxID up to which transactions are durable at `now`.
     pub(super) fn acknowledged_at(&self, now: Cycle) -> u64 {
         let durable = self.closed.iter().filter(|window| window.durable_at <= now);
         durable.map(|window| window.software).fold(self.acknowledged, u64::max)
     }
 
-    /// Ends the open window at `now`: what of it is not in the log goes there. When it is durable.
+    /// Ends the open window at `now`, and writes its remaining blocks to the log. Returns when the window is durable.
     pub(super) fn close_window(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         let next = Window { number: self.window.number + 1, first: self.next, ..Window::default() };
         let mut window = std::mem::replace(&mut self.window, next);
-        // LastCommittedTxID will pass all of the window at once: no version of it is wanted any more.
+        // LastCommittedTxID will pass the whole window at once, so none of its versions is needed any more.
         for version in std::mem::take(&mut window.kept).into_keys() {
             self.drop_version(caches, Some(version));
         }
@@ -167,7 +166,7 @@ impl LooseOrdering {
         durable_at
     }
 
-    /// Writes what is left of a window to the log; when all of it is durable.
+    /// Writes the remaining blocks of a window to the log. Returns when all of it is durable.
     fn write_log(&mut self, caches: &mut Hierarchy, window: &mut Window, now: Cycle) -> Cycle {
         if self.parameters.home_each
             && let Some(last) = self.closed.back()
@@ -175,8 +174,8 @@ impl LooseOrdering {
             let home = last.home.iter().map(|&line| caches.memory.hurry(line, now));
             window.earliest = home.fold(window.earliest, Cycle::max);
         }
-        // The commit logic takes block by block through the levels, as clflush does for S-WAL. All have their places in
-        // the queue at once, so that the controller's time does not run ahead of the core's.
+        // The commit logic takes block by block through the levels, like clflush under S-WAL. All blocks take their places in the queue at once, so
+        // that the controller's time does not run ahead of the core's.
         let mut at = Arrival { at: now + self.path, earliest: window.earliest };
         let mut through = at.at;
         let is_early = self.omits(Rule::RecordOrder);
@@ -243,7 +242,7 @@ impl LooseOrdering {
         self.log.until.max(now)
     }
 
-    /// Writes the commit record of a window that is told by one.
+    /// Writes the commit record of a window, if the system uses records.
     fn write_record(&mut self, caches: &mut Hierarchy, window: &Window, at: Arrival) {
         if self.parameters.commit == Commit::Record && window.committed > 0 {
             let last = window.first + window.transactions.len() as u64 - 1;
@@ -258,13 +257,13 @@ impl LooseOrdering {
         }
     }
 
-    /// When the next closed window is durable.
+    /// Returns when the next closed window is durable.
     pub(super) fn next_completion(&self) -> Cycle {
         let unsettled = self.closed.iter().rev().take_while(|window| !window.is_settled);
         unsettled.map(|window| window.durable_at).min().unwrap_or(Cycle::NEVER)
     }
 
-    /// Windows that are durable at `now` enter their in-place phase.
+    /// Starts the in-place phase of windows that are durable at `now`.
     pub(super) fn complete_windows(&mut self, caches: &mut Hierarchy, now: Cycle) {
         for index in 0..self.closed.len() {
             if self.closed[index].is_settled || self.closed[index].durable_at > now {
@@ -281,7 +280,7 @@ impl LooseOrdering {
         }
     }
 
-    /// Sends home those blocks of a window that are in the log and in no cache, and with `all` all of them.
+    /// Sends the blocks of a window home that are in the log and in no cache, or all of them if `all`.
     fn send_home(&mut self, caches: &mut Hierarchy, window: &mut Window, all: bool, now: Cycle) {
         let lines: Vec<LineNumber> = window.lines().collect();
         for line in lines {
@@ -294,7 +293,7 @@ impl LooseOrdering {
                     if copy.place == line {
                         self.leave_last_level(&mut caches.memory, line, &copy.data, now);
                     } else {
-                        // The log has it until it is home.
+                        // The log keeps the block until it is home.
                         self.leaving.remove(&line);
                     }
                     copy.data
@@ -322,18 +321,18 @@ impl LooseOrdering {
         window.is_homed |= all;
     }
 
-    /// When the blocks of the last closed window are durable at home.
+    /// Returns when the blocks of the last closed window are durable at home.
     pub(super) fn home_at(&self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         let home = self.closed.back().into_iter().flat_map(|window| &window.home);
         home.map(|&line| caches.memory.hurry(line, now)).fold(now, Cycle::max)
     }
 
-    /// Before a window opens at `now`: TxIDs and room in the log. Until when it must wait.
+    /// Makes TxIDs and room in the log available before a window opens at `now`. Returns until when the window must wait.
     pub(super) fn make_room(&mut self, caches: &mut Hierarchy, now: Cycle) -> Cycle {
         if self.parameters.non_volatile {
             return self.end_fallback(caches, now);
         }
-        // TxIDs up to the window's end, and half of those that are valid.
+        // TxIDs up to the window's end, and half of the valid ones.
         let end = self.next + self.parameters.speculation;
         let is_old = |window: &Window, half_full: bool| half_full || window.first + RUNNING / 2 < end;
         let half_full = self.log.is_half_full();
@@ -364,7 +363,7 @@ impl LooseOrdering {
         self.pass(caches, home_at, now)
     }
 
-    /// Lets the log head pass all windows but those in [`LooseOrdering::closed`], when `home_at` has come.
+    /// Moves the log head past all windows except those in [`LooseOrdering::closed`], at `home_at`.
     pub(super) fn pass(&mut self, caches: &mut Hierarchy, home_at: Cycle, now: Cycle) -> Cycle {
         let (start, first) = match self.closed.front() {
             Some(window) => (window.start, window.first),
@@ -376,14 +375,14 @@ impl LooseOrdering {
         self.log.write_head(&mut caches.memory, start, first as u8, at)
     }
 
-    /// Lines that were sent home from the log when the closed windows were durable, and forgets these windows.
+    /// Forgets the closed windows. Returns the lines that were sent home from the log when these windows were durable.
     pub(super) fn forget_closed(&mut self) -> Vec<LineNumber> {
         self.closed.drain(..).flat_map(|window| window.home).collect()
     }
 }
 
 impl Window {
-    /// Its lines, for the last level.
+    /// Returns its lines, for the last level.
     pub(super) fn all_lines(&self) -> Vec<LineNumber> {
         self.lines().collect()
     }

@@ -1,4 +1,4 @@
-//! COPY: brings closed wraps home in closing order, in the background, one request at a time.
+//! COPY: writes closed wraps home in closing order, in the background, one request at a time.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::controller::{Line, MemorySide};
 use crate::numbers::{Cycle, LineNumber};
 use crate::statistics::Origin;
 
-/// What COPY does next.
+/// COPY's next step.
 #[derive(Debug, Default)]
 enum Stage {
     /// Nothing.
     #[default]
     Idle,
-    /// Reads the log lines of a wrap that are left.
+    /// Reads the remaining log lines of a wrap.
     Read { lines: Vec<(LineNumber, u64)>, words: BTreeMap<LineNumber, (Line, u8)> },
-    /// Writes the words that are left home.
+    /// Writes the remaining words home.
     Write { words: BTreeMap<LineNumber, (Line, u8)> },
     /// Waits until all of them are durable.
     Settle,
@@ -24,7 +24,7 @@ enum Stage {
     Head,
 }
 
-/// COPY.
+/// The state of COPY.
 #[derive(Debug)]
 pub struct Copy {
     stage: Stage,
@@ -35,7 +35,7 @@ pub struct Copy {
     copied: Vec<OneWrap>,
     /// Home lines written in this turn.
     written: Vec<LineNumber>,
-    /// Victims that a closing wrap has flushed.
+    /// Victims that closing wraps have flushed.
     pub flushed: Vec<LineNumber>,
 }
 
@@ -53,25 +53,25 @@ impl Default for Copy {
 }
 
 impl Copy {
-    /// When it has something to do.
+    /// Returns when it has something to do.
     pub fn next(&self) -> Cycle {
         self.next
     }
 
-    /// Lets it begin, if it is idle.
+    /// Starts it, if it is idle.
     pub fn invoke(&mut self, now: Cycle) {
         if matches!(self.stage, Stage::Idle) {
             self.next = self.next.min(now + 1);
         }
     }
 
-    /// Whether all victims that closing wraps have flushed are durable; else when to look again.
+    /// Returns when to check again, if some victims that closing wraps have flushed are not durable.
     pub fn unsettled(&mut self, memory: &mut MemorySide, now: Cycle) -> Option<Cycle> {
         settle(&mut self.flushed, memory, now)
     }
 }
 
-/// Forgets what is durable; when to look again for the rest.
+/// Removes durable lines. Returns when to check the rest again.
 fn settle(lines: &mut Vec<LineNumber>, memory: &mut MemorySide, now: Cycle) -> Option<Cycle> {
     let mut until = None;
     lines.retain(|&line| match memory.durable_at(line, now) {
@@ -85,7 +85,7 @@ fn settle(lines: &mut Vec<LineNumber>, memory: &mut MemorySide, now: Cycle) -> O
 }
 
 impl Wrap {
-    /// The next wrap to copy: the oldest one in the Log, if its entry is durable.
+    /// Returns the next wrap to copy: the oldest one in the Log, if its entry is durable.
     fn next_to_copy(&mut self, memory: &mut MemorySide, now: Cycle) -> Option<OneWrap> {
         let oldest = self.closed.front()?;
         if !oldest.is_durable && memory.durable_at(oldest.entry, now).is_some() {
@@ -94,12 +94,12 @@ impl Wrap {
         if self.rules.copy_order {
             return self.closed.pop_front();
         }
-        // The mutant: the newest whose entry is durable.
+        // The mutant takes the newest wrap whose entry is durable.
         let newest = self.closed.iter().rposition(|wrap| wrap.is_durable).unwrap_or(0);
         self.closed.remove(newest)
     }
 
-    /// COPY's turn.
+    /// Executes COPY's next step.
     pub(super) fn act_copy(&mut self, memory: &mut MemorySide, now: Cycle) {
         match std::mem::take(&mut self.copy.stage) {
             Stage::Idle => self.copy_next(memory, now),
@@ -177,7 +177,7 @@ impl Wrap {
             Some(wrap) => {
                 let lines =
                     self.area.record_lines(&wrap.buckets, wrap.records.len() as u64, self.variant.combined);
-                // Taken from the end: the oldest first.
+                // Lines are taken from the end, so the oldest is last.
                 let lines = lines.into_iter().rev().collect();
                 self.copy.wrap = Some(wrap);
                 if !self.rules.head_fence {
@@ -188,7 +188,7 @@ impl Wrap {
             }
             None if self.copy.copied.is_empty() => {
                 self.copy.stage = Stage::Idle;
-                // Its entry is about to be durable, or it is closed later and invokes COPY then.
+                // Wait for the wrap's entry to become durable; a wrap that closes later invokes COPY itself.
                 let waits = self.closed.front().and_then(|wrap| memory.durable_at(wrap.entry, now));
                 self.copy.next = waits.unwrap_or(Cycle::NEVER);
             }
@@ -196,7 +196,7 @@ impl Wrap {
         }
     }
 
-    /// The words of the wrap that was being copied are home.
+    /// Finishes the wrap that was being copied, whose words are home.
     fn wrap_is_home(&mut self, memory: &mut MemorySide) {
         let Some(wrap) = self.copy.wrap.take() else { return };
         for &line in wrap.words.keys() {
@@ -214,7 +214,7 @@ impl Wrap {
         self.copy.copied.push(wrap);
     }
 
-    /// The wraps of this turn leave the Log.
+    /// Removes the wraps of this turn from the Log.
     fn move_head(&mut self, memory: &mut MemorySide, now: Cycle) {
         self.copy.written.clear();
         let head = self.head + self.copy.copied.len() as u64;

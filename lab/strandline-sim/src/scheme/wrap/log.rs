@@ -1,4 +1,4 @@
-//! Where the Log and the buckets lie in the reserved memory, and the asynchronous channel of log records.
+//! The layout of the Log and the buckets in the reserved memory, and the asynchronous channel of log records.
 //!
 //! ```text
 //! line 0        word 0: the Log's head, the number of the first wrap that is not copied
@@ -18,7 +18,7 @@ use crate::statistics::Origin;
 /// Lines of a bucket.
 pub const BUCKET_LINES: u64 = 64;
 
-/// A store, as its record keeps it.
+/// A store in its record's form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordKey {
     /// The line's number in memory: its address / 64.
@@ -29,17 +29,17 @@ pub struct RecordKey {
     pub value: u64,
 }
 
-/// Records in a line.
+/// Returns how many records a line has.
 pub fn records_per_line(combined: bool) -> u64 {
     if combined { 4 } else { 1 }
 }
 
-/// Records in a bucket.
+/// Returns how many records a bucket has.
 pub fn records_per_bucket(combined: bool) -> u64 {
     (BUCKET_LINES - 1) * records_per_line(combined)
 }
 
-/// The records in a log line, the first `count` of them.
+/// Decodes the first `count` records in a log line.
 pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
     data.chunks(2).take(count as usize).map(|pair| RecordKey {
         line: LineNumber::new((pair[0] / 8) as u32),
@@ -48,31 +48,31 @@ pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
     })
 }
 
-/// Where Log and buckets lie in the memory that is reserved for the hardware.
+/// The layout of Log and buckets in the memory reserved for the hardware.
 #[derive(Debug)]
 pub struct Area {
-    /// The number of its first line.
+    /// The first line.
     pub base: LineNumber,
-    /// Entries of the Log.
+    /// How many entries the Log has.
     pub entries: u64,
     /// How many buckets there are.
     pub buckets: usize,
-    /// Those that are free, the next to be used first.
+    /// The free buckets, in the order in which they will be used.
     pub free: VecDeque<u32>,
 }
 
 impl Area {
-    /// An area of `bytes` bytes, all of it free.
+    /// Creates a free area of `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         let lines = bytes / 64;
-        // An entry for each bucket: a wrap has at least one.
+        // There is an entry for each bucket, since a wrap has at least one bucket.
         let entries = (lines / BUCKET_LINES).next_power_of_two();
         let first = (1 + entries / 8).next_multiple_of(BUCKET_LINES);
         let buckets = ((lines - first) / BUCKET_LINES) as usize;
         Self { base: LineNumber::default(), entries, buckets, free: (0..buckets as u32).collect() }
     }
 
-    /// These buckets are free again, and the next to be used.
+    /// Frees these buckets, which will be used next.
     pub fn release(&mut self, buckets: &[u32]) {
         buckets.iter().for_each(|&bucket| self.free.push_front(bucket));
     }
@@ -81,29 +81,29 @@ impl Area {
         (1 + self.entries / 8).next_multiple_of(BUCKET_LINES) + u64::from(bucket) * BUCKET_LINES
     }
 
-    /// The line, from the area's first, of record number `place` of a bucket, and its first word there.
+    /// Returns the line, relative to the area, of record number `place` of a bucket, and the record's first word in it.
     fn record(&self, combined: bool, bucket: u32, place: u64) -> (u64, usize) {
         let per_line = records_per_line(combined);
         (self.bucket_line(bucket) + 1 + place / per_line, 2 * (place % per_line) as usize)
     }
 
-    /// The word of the Log that says that wrap `number` has `records` records from `bucket` on.
+    /// Returns the Log's word for wrap `number`, which has `records` records from `bucket` on.
     fn entry_word(&self, number: u64, bucket: u32, records: u64) -> u64 {
         (number / self.entries + 1) << 44 | records << 16 | u64::from(bucket)
     }
 
-    /// The bucket and the number of records in the entry of wrap `number`, if `word` is one.
+    /// Decodes the bucket and the number of records in the entry of wrap `number`; `None` if `word` is not its entry.
     pub fn decode_entry(&self, number: u64, word: u64) -> Option<(u32, u64)> {
         let is_this = word >> 44 == (number / self.entries + 1) & ((1 << 20) - 1);
         is_this.then_some(((word & 0xffff) as u32, word >> 16 & ((1 << 28) - 1)))
     }
 
-    /// Where the entry of wrap `number` is: a word, from the area's first.
+    /// Returns the index of the entry of wrap `number`: a word, relative to the area.
     pub fn entry_place(&self, number: u64) -> u64 {
         8 + number % self.entries
     }
 
-    /// The write that appends an entry.
+    /// Returns the write that appends an entry.
     pub fn entry(&self, number: u64, bucket: u32, records: u64) -> (LineNumber, Line, u8) {
         let place = self.entry_place(number);
         let mut data = [0; 8];
@@ -111,18 +111,18 @@ impl Area {
         (self.base + (place / 8) as u32, data, 1 << (place % 8))
     }
 
-    /// The write that links `next` behind `bucket`.
+    /// Returns the write that links `next` after `bucket`.
     pub fn link(&self, bucket: u32, next: u32) -> (LineNumber, Line, u8) {
         (self.base + self.bucket_line(bucket) as u32, [u64::from(next) + 1, 0, 0, 0, 0, 0, 0, 0], 1)
     }
 
-    /// The words of bucket `bucket`, from the area's first.
+    /// Returns the words of bucket `bucket`, relative to the area.
     pub fn bucket_words(&self, bucket: u32) -> std::ops::Range<usize> {
         let first = 8 * self.bucket_line(bucket) as usize;
         first..first + 8 * BUCKET_LINES as usize
     }
 
-    /// The lines that hold a wrap's records, with the number of records in each.
+    /// Returns the lines that hold a wrap's records, with the number of records in each.
     pub fn record_lines(&self, buckets: &[u32], records: u64, combined: bool) -> Vec<(LineNumber, u64)> {
         let (per_line, per_bucket) = (records_per_line(combined), records_per_bucket(combined));
         (0..records)
@@ -135,7 +135,7 @@ impl Area {
             .collect()
     }
 
-    /// The lines that a search of a wrap's records reads.
+    /// Returns the lines that a search of a wrap's records reads.
     pub fn lines_of(&self, wrap: &OneWrap, combined: bool) -> impl Iterator<Item = LineNumber> + use<> {
         self.record_lines(&wrap.buckets, wrap.records.len() as u64, combined)
             .into_iter()
@@ -146,7 +146,7 @@ impl Area {
 /// A log write in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffered {
-    /// The line of the log that it goes to.
+    /// The line of the log that is written.
     pub line: LineNumber,
     /// The line's words.
     pub data: Line,
@@ -156,23 +156,23 @@ pub struct Buffered {
     pub token: u64,
 }
 
-/// The log buffer and what has left it. The controller prefers all other accesses: a record is handed to it
-/// only while fewer than so many are on their way as there are banks, and waits there for an idle one.
+/// The log buffer and the writes that have left it. The controller prefers all other accesses: it gets a record only while fewer records are in
+/// flight than there are banks, and the record waits there for an idle bank.
 #[derive(Debug)]
 pub struct LogChannel {
     buffer: VecDeque<Buffered>,
-    /// Lines that fill up, by wrap.
+    /// Partially filled lines, by wrap.
     partial: BTreeMap<u64, Buffered>,
-    /// What was handed over: line and wrap.
+    /// Writes that were handed over: line and wrap.
     in_flight: Vec<(LineNumber, u64)>,
-    /// By when all others of a wrap's writes are durable: a core may look ahead of another core's time.
+    /// When all other writes of a wrap are durable; a core may look ahead of another core's time.
     durable: BTreeMap<u64, Cycle>,
     limit: usize,
     next: Cycle,
 }
 
 impl LogChannel {
-    /// An empty one, with at most `limit` writes on their way.
+    /// Creates an empty channel with at most `limit` writes in flight.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: VecDeque::new(),
@@ -184,22 +184,22 @@ impl LogChannel {
         }
     }
 
-    /// When it has something to do.
+    /// Returns when it has something to do.
     pub fn next(&self) -> Cycle {
         self.next
     }
 
-    /// Writes in it, those on their way included.
+    /// Returns how many writes it holds, including those in flight.
     pub fn len(&self) -> usize {
         self.buffer.len() + self.in_flight.len()
     }
 
-    /// Adds a write behind all others in the buffer.
+    /// Appends a write to the buffer.
     pub fn push(&mut self, write: Buffered) {
         self.buffer.push_back(write);
     }
 
-    /// Adds record number `place` of a bucket: at once, or with the others of its line.
+    /// Adds record number `place` of a bucket: immediately, or together with the others of its line.
     pub fn record(
         &mut self,
         area: &Area,
@@ -221,18 +221,18 @@ impl LogChannel {
         }
     }
 
-    /// Lets a line go that is not full.
+    /// Sends a partially filled line.
     pub fn flush_partial(&mut self, token: u64) {
         self.buffer.extend(self.partial.remove(&token));
     }
 
-    /// Forgets the writes of a wrap that have not been handed over.
+    /// Removes the writes of a wrap that have not been handed over.
     pub fn forget(&mut self, token: u64) {
         self.partial.remove(&token);
         self.buffer.retain(|write| write.token != token);
     }
 
-    /// Whether all writes of the wrap are durable: `None` by `now`; else when to look again.
+    /// Returns when to check again whether all writes of the wrap are durable; `None` if they are by `now`.
     pub fn outstanding(&self, token: u64, now: Cycle) -> Option<Cycle> {
         let is_held = self.buffer.iter().any(|write| write.token == token)
             || self.in_flight.iter().any(|&(_, owner)| owner == token);
@@ -242,7 +242,7 @@ impl LogChannel {
         self.durable.get(&token).copied().filter(|&at| at > now)
     }
 
-    /// Forgets when writes became durable that all are by `now`.
+    /// Forgets the times of writes that are durable by `now`.
     pub fn forget_durable(&mut self, now: Cycle) {
         self.durable.retain(|_, by| *by > now);
     }

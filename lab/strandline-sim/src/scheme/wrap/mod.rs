@@ -1,42 +1,40 @@
-//! WrAP, write-aside persistence in hardware (Giles, Doshi, Varman: *Bridging the Programming Gap Between Persistent and
-//! Volatile Memory Using WrAP*, 2013, sections 3 and 4.1).
+//! WrAP, write-aside persistence in hardware (Giles, Doshi, Varman: *Bridging the Programming Gap Between Persistent and Volatile Memory Using WrAP*,
+//! 2013, sections 3 and 4.1).
 //!
-//! A transaction's stores go into the caches as ever, and beside them as log records past the caches into the bucket of
-//! its *wrap*. What the caches evict too early stays in the *victim persistence cache*. Home locations are written
-//! by COPY alone, from the buckets of closed wraps, in closing order.
+//! A transaction's stores go into the caches as usual, and additionally as log records past the caches into the bucket of its *wrap*. Lines that the
+//! caches evict too early stay in the *victim persistence cache*. Only COPY writes home locations, from the buckets of closed wraps, in closing
+//! order.
 //!
 //! | part | file |
 //! |---|---|
 //! | wraps, their boundaries, the paths of stores, reads and evictions | this one |
-//! | where buckets and the Log lie, and the channel of log records | `log.rs` |
+//! | the layout of buckets and the Log, and the channel of log records | `log.rs` |
 //! | the victim persistence cache, and which wraps keep a line from going home | `victims.rs` |
 //! | COPY | `copy.rs` |
 //! | RESTORE | `restore.rs` |
 //!
 //! # The protocol
 //!
-//! *Open*: a token and a bucket. *Wrapped store*: the record joins the log buffer, the store goes on. *Close*: what is left
-//! of the records is written and durable; then an entry with the next number is appended to the Log, a ring of
-//! one-word entries, and durable as are all before it: acknowledged. *Abort*: the bucket is free again; the
-//! software has stored the old values.
+//! *Open*: a token and a bucket. *Wrapped store*: the record joins the log buffer, and the store continues. *Close*: the remaining records are
+//! written and become durable. Then an entry with the next number is appended to the Log, a ring of one-word entries. When it and all earlier ones
+//! are durable, the wrap is acknowledged. *Abort*: the bucket is free again; the software has restored the old values.
 //!
-//! *Eviction* of a line to which a wrap that is open, or closed and not copied, has stored: into the victim cache. Of any
-//! other line: to nowhere, since home has what COPY wrote. So a line evicted after its COPY, of which the paper does
-//! not speak, leaves nothing behind, and a store outside any wrap never reaches protected memory.
+//! *Eviction*: a line to which a wrap has stored that is open, or closed and not copied, goes into the victim cache. Any other line is dropped, since
+//! home has what COPY wrote. So a line evicted after its COPY, a case that the paper does not mention, leaves nothing behind, and a store outside any
+//! wrap never reaches protected memory.
 //!
-//! *Miss*: the victim cache first, in the time of DRAM. Where it was full and a line could not be kept, the machine is
-//! in the degraded mode: a miss searches the log records first.
+//! *Miss*: searches the victim cache first, in the time of DRAM. If a line could not be kept because the victim cache was full, the machine is in the
+//! degraded mode: a miss searches the log records first.
 //!
-//! *COPY*: reads the bucket, writes the words home, lets go of victims that no other wrap needs; when the home
-//! writes of all wraps of its turn are durable, moves the Log's head; when that is durable, the buckets are free.
+//! *COPY*: reads the bucket, writes the words home, and drops victims that no other wrap needs. When the home writes of all wraps of its turn are
+//! durable, it moves the Log's head; when that is durable, the buckets are free.
 //!
 //! # Overlapping wraps
 //!
-//! The paper leaves them for later. Each has its own bucket; entries are numbered in closing order, and a wrap is
-//! acknowledged when all entries before its own are durable too, since RESTORE stops at the first that is missing.
-//! The victim cache keeps lines while isolation may be by words, so a line stays until *no* wrap that stored to it
-//! is left to copy; where one wrap at a time stores to a line this is the paper's rule, that the copying wrap was the
-//! last writer.
+//! The paper leaves them for future work. Each has its own bucket; entries are numbered in closing order, and a wrap is acknowledged when all entries
+//! before its own are durable too, since RESTORE stops at the first missing entry. The victim cache keeps lines, but isolation may be by words, so a
+//! line stays until *no* wrap that stored to it remains to be copied. If only one wrap at a time stores to a line, this is the paper's rule that the
+//! copying wrap was the last writer.
 
 mod copy;
 mod log;
@@ -59,19 +57,19 @@ use crate::controller::{Line, MemorySide};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::{Origin, Region};
 
-/// What WrAP's hardware is built with.
+/// The properties of a variant of WrAP's hardware.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     name: &'static str,
-    /// Four log records in a line, written together; else each is a write of its own, as the paper simulates it.
+    /// Whether four log records in a line are written together; otherwise each is a write of its own, as the paper simulates it.
     combined: bool,
-    /// A closing wrap waits until its victims are home too, as the paper simulates it.
+    /// Whether a closing wrap also waits until its victims are home, as the paper simulates it.
     flushes_victims: bool,
-    /// Lines of the victim cache.
+    /// How many lines the victim cache has.
     victim_lines: usize,
-    /// COPY is invoked when so many wraps are closed, or half of the buckets are used, or of the victim cache.
+    /// COPY is invoked when so many wraps are closed, or when half of the buckets or of the victim cache are used.
     copy_after: usize,
-    /// Log writes that the buffer holds, those on their way to memory included.
+    /// How many log writes the buffer holds, including those in flight to memory.
     log_buffer: usize,
     /// Bytes for Log and buckets, for each core.
     log_bytes: u64,
@@ -116,7 +114,7 @@ const EVALUATED_VICTIM_LINES: Parameter =
     Parameter { default: EVALUATED.victim_lines as u64, ..VICTIM_LINES };
 
 impl Variant {
-    /// With what the machine says of its parameters.
+    /// Applies the parameters of the machine's description.
     fn on(self, machine: &crate::Description) -> Self {
         let said = |parameter: &Parameter, value: usize| {
             machine.scheme.get(parameter.name).map_or(value, |&said| said as usize)
@@ -185,7 +183,7 @@ pub const WRAP: Entry = Entry {
     parameters: &[VICTIM_LINES, COPY_AFTER],
     mutants: MUTANTS,
 };
-/// The same with log records combined by line.
+/// WrAP with log records combined by line.
 pub const WRAP_COMBINED: Entry = Entry {
     name: COMBINED.name,
     description: "wrap with log records combined by line",
@@ -204,7 +202,7 @@ pub const WRAP_EVALUATED: Entry = Entry {
     mutants: &[],
     ..WRAP
 };
-/// The same with the store buffer of one that the paper's closed forms assume.
+/// WrAP with the store buffer of one that the paper's closed forms assume.
 pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
     name: BUFFER_OF_ONE.name,
     description: "wrap-evaluated with a log buffer of one write, as the closed forms of section 4.2 assume",
@@ -216,7 +214,7 @@ pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
     ..WRAP
 };
 
-/// Which rules hold.
+/// The rules that hold.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     record_fence: bool,
@@ -234,18 +232,18 @@ struct Rules {
 struct OneWrap {
     token: u64,
     buckets: Vec<u32>,
-    /// What it stored, oldest first.
+    /// Its stores, oldest first.
     records: Vec<RecordKey>,
     /// Its number in the Log, once it is closed.
     number: u64,
     /// The line of its entry.
     entry: LineNumber,
     is_durable: bool,
-    /// The words it stored to, by line, with its last values.
+    /// The words that it stored to, by line, with their last values.
     words: BTreeMap<LineNumber, (Line, u8)>,
 }
 
-/// How far a closing wrap is.
+/// How far closing a wrap has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
     Not,
@@ -281,16 +279,16 @@ struct Wrap {
     channel: LogChannel,
     victims: Victims,
     copy: Copy,
-    /// Cycles of a look-up in the victim cache, which is in DRAM.
+    /// The cycles of a look-up in the victim cache, which is in DRAM.
     victim_latency: u64,
     next_token: u64,
     /// The next number in the Log.
     tail: u64,
-    /// Numbers below this are copied, durably.
+    /// Numbers below this are durably copied.
     head: u64,
     /// Whether the area has been read.
     started: bool,
-    /// For each core.
+    /// The open wrap of each core.
     open: Vec<Option<OneWrap>>,
     closing: Vec<(Closing, Cycle)>,
     closed: VecDeque<OneWrap>,
@@ -333,7 +331,7 @@ impl Wrap {
         }
     }
 
-    /// Whether the line is one that only wraps may change.
+    /// Returns whether only wraps may change the line.
     fn is_protected(memory: &MemorySide, line: LineNumber) -> bool {
         memory.region(line) == Region::Data
     }
@@ -347,7 +345,7 @@ impl Wrap {
         }
     }
 
-    /// Asks COPY to run, if it is time.
+    /// Invokes COPY if necessary.
     fn invoke_copy(&mut self, now: Cycle) {
         let due = self.closed.len() >= self.variant.copy_after
             || self.area.free.len() < self.area.buckets / 2
@@ -359,7 +357,7 @@ impl Wrap {
         }
     }
 
-    /// COPY must make room: when to look again.
+    /// Makes COPY free room. Returns when to try again.
     fn wait_for_copy(&mut self, now: Cycle) -> Reply {
         if self.closed.is_empty() && self.copy.next() == Cycle::NEVER {
             exhausted(format!(
@@ -426,7 +424,7 @@ impl Wrap {
         Reply::Go(now)
     }
 
-    /// Whether the Log's entries up to `number` are durable; else when to look again.
+    /// Returns when to check again whether the Log's entries up to `number` are durable; `None` if they are.
     fn entries_durable(&mut self, memory: &mut MemorySide, number: u64, now: Cycle) -> Option<Cycle> {
         let mut until = None;
         for wrap in self.closed.iter_mut().filter(|wrap| wrap.number <= number && !wrap.is_durable) {
@@ -438,7 +436,7 @@ impl Wrap {
         until
     }
 
-    /// Writes the words of wrap `number` that are in the victim cache home, as the paper's evaluation does.
+    /// Writes the words of wrap `number` that are in the victim cache home, as in the paper's evaluation.
     fn flush_victims(&mut self, memory: &mut MemorySide, number: u64, now: Cycle) {
         let Some(wrap) = self.closed.iter().find(|wrap| wrap.number == number) else { return };
         for (&line, (data, mask)) in wrap.words.iter().filter(|(line, _)| self.victims.get(**line).is_some())
@@ -449,7 +447,7 @@ impl Wrap {
         }
     }
 
-    /// A wrap ends without effect.
+    /// Discards a wrap, which ends without effect.
     fn discard(&mut self, wrap: Option<OneWrap>) {
         let Some(wrap) = wrap else { return };
         self.channel.forget(wrap.token);
@@ -473,7 +471,7 @@ impl MemoryPort for Wrap {
             return None;
         }
         self.counts.log_searches += 1;
-        // The one that is being copied is the oldest.
+        // The wrap that is being copied is the oldest.
         let wraps = || self.copy.wrap.iter().chain(&self.closed).chain(self.open.iter().flatten());
         let mut at = now;
         for wrap in wraps() {
@@ -536,7 +534,7 @@ impl HardwareScheme for Wrap {
                 self.discard(wrap);
                 Reply::Go(now)
             }
-            // A closed wrap is durable.
+            // A closed wrap is already durable.
             Boundary::Flush => Reply::Go(now),
         }
     }

@@ -1,14 +1,13 @@
 //! RESTORE: redoes the wraps that are in the Log (section 3.3).
 //!
-//! From the head on, entries count as long as each carries its lap. Their records are stored home in closing order, and
-//! when that is durable the head moves past them, by one word: a failure before it repeats it all, to the same
-//! result. Buckets that are not in the Log are ignored, and the victim cache is empty anyway.
+//! From the head on, entries are valid as long as each carries its lap. RESTORE writes their records home in closing order. When that is durable, one
+//! word moves the head past them; after a failure before that, RESTORE repeats everything with the same result. Buckets that are not in the Log are
+//! ignored, and the victim cache is empty anyway.
 //!
-//! *No life's leavings complete another's Log.* Entries of several cores become durable in any order, so that some may lie behind
-//! the first that is missing. The next life begins at that one with the same lap: its entry would lead RESTORE on to those,
-//! whose buckets hold other records by then. So the places behind the first missing entry are cleared; none of
-//! them counts, and it does not matter which of them a failure leaves to be cleared again. An entry that counted is of
-//! an older lap when its place is used again.
+//! *Remains of one life never complete the Log of another.* Entries of several cores become durable in any order, so that some may follow the first
+//! missing one. The next life continues at the missing entry with the same lap, so its entry would lead RESTORE on to those after it, whose buckets
+//! hold other records by then. So RESTORE clears the places after the first missing entry. None of these entries counts, so it does not matter which
+//! of them a failure leaves to be cleared again. An entry that was valid has an older lap when its place is used again.
 
 use super::Variant;
 use super::log::{Area, decode, records_per_bucket, records_per_line};
@@ -17,7 +16,7 @@ use crate::scheme::Setup;
 /// Repairs the pool's words.
 ///
 /// # Errors
-/// An entry of the Log names a bucket, or a record a word, that does not exist.
+/// Returns an error if an entry of the Log names a bucket that does not exist, or a record a word that does not exist.
 pub fn restore(
     setup: &Setup<'_>,
     variant: &Variant,

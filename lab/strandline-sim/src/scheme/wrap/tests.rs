@@ -21,7 +21,7 @@ fn machine(overrides: &[&str]) -> Description {
     crate::file::load("wrap", overrides).unwrap()
 }
 
-/// A bare machine whose pool is all data.
+/// Creates a bare machine whose pool is all data.
 fn bare(description: &Description, entry: &Entry, lines: usize) -> Rc<Machine> {
     let contents =
         Contents { persistent: vec![0; 8 * lines], volatile_bytes: 4096, regions: Regions::default() };
@@ -34,7 +34,7 @@ fn line(number: u64) -> PersistentAddress {
     PersistentAddress::new(64 * number)
 }
 
-/// Cycles between stores number 5 and 15 of a transaction to consecutive lines, divided by ten.
+/// Returns the cycles between stores number 5 and 15 of a transaction to consecutive lines, divided by ten.
 fn time_per_store(entry: &str, delay: u32, hot: bool) -> f64 {
     // The formulas have no term for the hit itself.
     let machine = machine(&["cache.0.latency=0", "cores.instructions_per_access=0"]);
@@ -60,7 +60,7 @@ fn time_per_store(entry: &str, delay: u32, hot: bool) -> f64 {
     (clocks[15] - clocks[5]) as f64 / 10.0
 }
 
-/// W1 and W10.
+/// Claims W1 and W10.
 #[test]
 fn closed_forms_are_met_exactly() {
     let (read, write) = (440u32, 1200u32);
@@ -80,14 +80,14 @@ fn closed_forms_are_met_exactly() {
 const WORDS: u64 = 128;
 const TRANSACTIONS: usize = 60;
 
-/// What one thread does, and what its words hold after each transaction.
+/// The contents of one thread's words after each transaction, and its wrong reads.
 struct History {
     states: Vec<Vec<u64>>,
     wrong: Option<String>,
 }
 
-/// Transactions of thread `thread` on every `threads`-th word: three stores of small values, so that values come
-/// back; every seventh is given up. Every load is compared.
+/// Runs transactions of thread `thread` on every `threads`-th word: three stores of small values, so that values recur; every seventh transaction is
+/// given up. Every load is compared.
 fn work(memory: &Hosted, thread: u64, threads: u64, seed: u64, history: &RefCell<History>) {
     let mut random = fastrand::Rng::with_seed(seed * 100 + thread);
     let at = |index: u64| PersistentAddress::new(8 * (index * threads + thread));
@@ -125,13 +125,13 @@ fn work(memory: &Hosted, thread: u64, threads: u64, seed: u64, history: &RefCell
     }
 }
 
-/// What is wrong with some read, or after some crash, of some run; `None` if nothing is.
+/// Returns what is wrong with a read, or after a crash, of some run; `None` if nothing is.
 fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option<String> {
     for seed in 1..=4 {
         let mut description = machine(&[&format!("cores.count={threads}"), "cache.0.bytes=256"]);
         description.persistence.domain =
             if seed % 2 == 0 { PersistenceDomain::Adr } else { PersistenceDomain::Media };
-        // Several banks let log writes overtake one another.
+        // With several banks, log writes overtake one another.
         description.nvm.banks = if seed < 3 { 1 } else { 4 };
         description.controllers.interleave_bytes = 64;
         let setup = Setup { machine: &description, omitted: mutant };
@@ -193,7 +193,7 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
     None
 }
 
-/// What is evaluated, with as much room as a short run needs: each crash copies it.
+/// The variant of the evaluation, with only as much room as a short run needs, since each crash copies it.
 const SMALL_EVALUATED: Variant = Variant { log_bytes: 1 << 20, ..EVALUATED };
 const SMALL_BUFFER_OF_ONE: Variant = Variant { log_bytes: 1 << 20, ..BUFFER_OF_ONE };
 
@@ -225,13 +225,13 @@ fn no_crash_breaks_four_threads() {
     no_crash_breaks(4);
 }
 
-/// Each rule left out is noticed.
+/// The tests find each omitted rule.
 #[test]
 fn mutants_are_found() {
     let mut unnoticed = Vec::new();
     for name in ["wrap", "wrap-combined", "undo-log"] {
         let entry = find(name).unwrap();
-        // Value equality has a history of its own below, and what a second life shows.
+        // Value equality has a history of its own below; some mutants need a second life.
         let apart = |name| name == "victim-value-equality" || BETWEEN_LIVES.contains(&name);
         let shown = |mutant: &&Mutant| mutant.redundant.is_none() && !apart(mutant.name);
         for mutant in entry.mutants.iter().filter(shown) {
@@ -243,8 +243,8 @@ fn mutants_are_found() {
     assert!(unnoticed.is_empty(), "these can be left out unnoticed: {unnoticed:?}");
 }
 
-/// Of two wraps that close at a time the second one's entry is in the Log and the first one's is not. In the next life a wrap has the
-/// first one's number, and power fails before another one closes.
+/// Two wraps close at the same time; the second one's entry is in the Log, and the first one's is not. In the next life a wrap has the first one's
+/// number, and power fails before another one closes.
 #[test]
 fn an_entry_is_not_reached_through_the_next_lifes() {
     for (omitted, reached) in [(None, false), (Some("stale-entries"), true)] {
@@ -269,8 +269,8 @@ fn an_entry_is_not_reached_through_the_next_lifes() {
     }
 }
 
-/// Section 3.2's alternative, to delete a victim when home has its value: three wraps store 5, 7 and 5. COPY of the
-/// first finds them equal, COPY of the second puts 7 home, and a read must not see that.
+/// Section 3.2's alternative, to delete a victim when home has its value: three wraps store 5, 7 and 5. COPY of the first finds them equal, COPY of
+/// the second writes 7 home, and a read must not see that.
 #[test]
 fn value_equality_loses_an_update() {
     for (mutant, lost) in [(None, false), (Some("victim-value-equality"), true)] {
@@ -286,7 +286,7 @@ fn value_equality_loses_an_update() {
             for (transaction, value) in [(1, 5), (2, 7), (3, 5)] {
                 memory.event(Event::Begin);
                 memory.store(line(1), value);
-                // A line of the same place in the cache evicts it.
+                // A line of the same set evicts it.
                 memory.load(line(5));
                 memory.event(Event::Commit(transaction));
             }
@@ -304,7 +304,7 @@ fn value_equality_loses_an_update() {
 
 const CRAMPED: Variant = Variant { name: "cramped", victim_lines: 2, ..SINGLE };
 
-/// A victim cache of two lines: misses search the log, and nothing is lost.
+/// With a victim cache of two lines, misses search the log, and nothing is lost.
 #[test]
 fn an_overflowing_victim_cache_degrades_and_loses_nothing() {
     let cramped = Entry {
@@ -331,7 +331,7 @@ fn an_overflowing_victim_cache_degrades_and_loses_nothing() {
     assert!(count("victim cache overflows") >= 16 && count("searches of the log") >= 16, "{statistics:?}");
 }
 
-/// A store outside any wrap changes the caches' copy, and never protected memory.
+/// A store outside any wrap changes only the caches' copy, and never protected memory.
 #[test]
 fn stores_outside_wraps_do_not_reach_memory() {
     let description = machine(&["cache.0.bytes=128"]);
@@ -354,7 +354,7 @@ fn stores_outside_wraps_do_not_reach_memory() {
     assert_eq!((pool[8], pool[16]), (0, 8));
 }
 
-/// Combined log records are a quarter of the writes.
+/// Combining log records makes a quarter of the writes.
 #[test]
 fn records_are_combined_by_line() {
     let writes = |variant: Variant| {

@@ -5,35 +5,35 @@ use std::collections::BTreeMap;
 use crate::controller::Line;
 use crate::numbers::LineNumber;
 
-/// The victim cache. Entries are lines; it is volatile.
+/// The volatile victim cache. Its entries are lines.
 #[derive(Debug)]
 pub struct Victims {
     capacity: usize,
     lines: BTreeMap<LineNumber, Line>,
-    /// Lines that found it full. Reads rebuild them from the log; what is kept here is for
+    /// Lines for which there was no room. Reads rebuild them from the log; the copies here are for
     /// [`HardwareScheme::copy`](crate::scheme::HardwareScheme::copy).
     lost: BTreeMap<LineNumber, Line>,
-    /// For each line that wraps have stored to and that are not copied: their tokens.
+    /// For each line the tokens of wraps that have stored to it and are not copied.
     holders: BTreeMap<LineNumber, Vec<u64>>,
 }
 
 impl Victims {
-    /// A victim cache with room for `capacity` lines.
+    /// Creates a victim cache with room for `capacity` lines.
     pub fn new(capacity: usize) -> Self {
         Self { capacity, lines: BTreeMap::new(), lost: BTreeMap::new(), holders: BTreeMap::new() }
     }
 
-    /// How many lines it holds.
+    /// Returns how many lines it holds.
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Whether some line is to be found by searching the log only.
+    /// Returns whether some line can only be found by searching the log.
     pub fn is_degraded(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Wrap `token` has stored to `line`.
+    /// Notes that wrap `token` has stored to `line`.
     pub fn hold(&mut self, line: LineNumber, token: u64) {
         let holders = self.holders.entry(line).or_default();
         if !holders.contains(&token) {
@@ -41,12 +41,12 @@ impl Victims {
         }
     }
 
-    /// Whether a wrap that is not copied has stored to the line.
+    /// Returns whether a wrap that is not copied has stored to the line.
     pub fn is_held(&self, line: LineNumber) -> bool {
         self.holders.contains_key(&line)
     }
 
-    /// The caches have evicted the line. `false`: there is no room.
+    /// Adds a line that the caches have evicted. Returns `false` if there is no room.
     pub fn keep(&mut self, line: LineNumber, data: &Line) -> bool {
         if self.lines.len() < self.capacity || self.lines.contains_key(&line) {
             self.lost.remove(&line);
@@ -58,18 +58,17 @@ impl Victims {
         }
     }
 
-    /// The line's words, if it is here.
+    /// Returns the line's words, if it is here.
     pub fn get(&self, line: LineNumber) -> Option<Line> {
         self.lines.get(&line).copied()
     }
 
-    /// The words of a line that found no room.
+    /// Returns the words of a line for which there was no room.
     pub fn lost(&self, line: LineNumber) -> Option<Line> {
         self.lost.get(&line).copied()
     }
 
-    /// Wrap `token` is copied, or ends without effect: lets go of the line, if `last_writer`, only when no other wrap
-    /// has stored to it.
+    /// Notes that wrap `token` is copied, or has ended without effect. Drops the line; if `last_writer`, only when no other wrap has stored to it.
     pub fn release(&mut self, line: LineNumber, token: u64, last_writer: bool) {
         let Some(holders) = self.holders.get_mut(&line) else { return };
         holders.retain(|&holder| holder != token);

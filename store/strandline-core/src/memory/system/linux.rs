@@ -66,15 +66,15 @@ pub unsafe fn map_ahead(base: *mut c_void, bytes: usize, to_write: bool) {
     let _ = unsafe { libc::madvise(base, bytes, advice) };
 }
 
-/// Drops pages of a mapping from this process. Those of a private mapping of a file, given as the file and where in it they begin, are
-/// read from it when they are next touched, and what was stored to them is gone; those of an anonymous one become zeros.
+/// Drops pages of a mapping from this process. Those of a private mapping of a file, given as the file and where in it they begin, are read from it
+/// when they are next touched, and what was stored to them is gone; those of an anonymous one become zeros.
 ///
 /// # Errors
-/// The system cannot, as with locked memory; they stay as they were.
+/// Returns an error if the system cannot, as with locked memory. They then stay as they were.
 ///
 /// # Safety
-/// The range is whole pages of the system's in a private mapping of the caller's, of that part of that file or anonymous; whoever reads
-/// it reads atomics, or nobody does.
+/// The range is whole pages of the system's in a private mapping of the caller's, of that part of that file or anonymous; whoever reads it reads
+/// atomics, or nobody does.
 pub unsafe fn give_back(base: *mut c_void, bytes: usize, _: Option<(&File, u64)>) -> io::Result<()> {
     // SAFETY: the caller's promise; to readers the pages change as if somebody had stored.
     succeeded(unsafe { libc::madvise(base, bytes, libc::MADV_DONTNEED) })
@@ -195,11 +195,11 @@ const FUSE: u32 = 0x6573_5546;
 /// File systems that write to another place when they overwrite: ZFS, bcachefs, NILFS.
 const COPYING: [u32; 3] = [0x2fc1_2fc1, 0xca45_1a4e, 0x3434];
 
-/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, in order: holes, and what is shared with other
-/// files, such as clones. Space that was allocated and not yet written is none of them.
+/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, in order: holes, and what is shared with other files, such
+/// as clones. Space that was allocated and not yet written is none of them.
 ///
 /// # Errors
-/// [`super::is_unsupported`]: the file system does not tell.
+/// Returns [`super::is_unsupported`] if the file system does not tell.
 pub fn lacking_space(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
     let mut lacking = Vec::new();
     let mut at = 0;
@@ -300,7 +300,7 @@ pub fn overwrite_in_place(file: &File) -> io::Result<()> {
     succeeded(unsafe { libc::ioctl(file.as_raw_fd(), libc::FS_IOC_SETFLAGS, &raw const flags) })
 }
 
-/// Whether overwriting a part of `file` takes new disk space, although it has some.
+/// Returns whether overwriting a part of `file` takes new disk space, although it has some.
 pub fn overwriting_takes_space(file: &File) -> io::Result<bool> {
     match file_system(file)? {
         BTRFS => Ok(inode_flags(file)? & FS_NOCOW_FL == 0),
@@ -308,7 +308,7 @@ pub fn overwriting_takes_space(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether reading a hole of `file` through a mapping takes space, and is a bus error where there is none.
+/// Returns whether reading a hole of `file` through a mapping takes space, and is a bus error where there is none.
 pub fn reading_holes_takes_space(file: &File) -> io::Result<bool> {
     Ok(file_system(file)? == TMPFS)
 }

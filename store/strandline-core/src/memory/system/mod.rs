@@ -36,7 +36,7 @@ pub fn error(number: c_int) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-/// Whether the system, or the file system, does not know the call.
+/// Returns whether the system, or the file system, does not know the call.
 pub fn is_unsupported(error: &io::Error) -> bool {
     // Two names of one number on Linux.
     [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOSYS].map(Some).contains(&error.raw_os_error())
@@ -45,11 +45,11 @@ pub fn is_unsupported(error: &io::Error) -> bool {
 /// Opens the file at `path` on a descriptor that is none of the standard ones.
 ///
 /// A program may have closed descriptors 0, 1 or 2, as daemons do. A file opened then would get one of them, and what the program, or a library of
-/// its, writes to its standard error would overwrite the file. So `/dev/null` is opened on them first, and stays there, as Rust's
-/// own programs have it from their beginning.
+/// its, writes to its standard error would overwrite the file. So `/dev/null` is opened on them first, and stays there, as Rust's own programs have
+/// it from their beginning.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// Returns an error if the file cannot be opened.
 pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
     while STANDARD.into_iter().any(is_free) {
         // Without a `/dev/null` the file is moved to another descriptor below.
@@ -67,7 +67,7 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
 /// Opens the file at `path` for reading, as [`open`] does.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// Returns an error if the file cannot be opened.
 pub fn open_to_read(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true), path)
 }
@@ -75,7 +75,7 @@ pub fn open_to_read(path: &Path) -> io::Result<File> {
 /// The descriptors of standard input, output and error.
 const STANDARD: Range<c_int> = 0..3;
 
-/// Whether no file is open on `descriptor`.
+/// Returns whether no file is open on `descriptor`.
 fn is_free(descriptor: c_int) -> bool {
     // SAFETY: the call takes numbers and touches no memory.
     let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
@@ -85,7 +85,7 @@ fn is_free(descriptor: c_int) -> bool {
 /// The holes in the first `bytes` bytes of `file`, in order. A file system that does not know them has none.
 ///
 /// # Errors
-/// The file cannot be read.
+/// Returns an error if the file cannot be read.
 pub fn holes(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
     let mut holes = Vec::new();
     let mut at = 0;
@@ -122,7 +122,7 @@ fn seek(file: &File, at: u64, whence: c_int) -> io::Result<Option<u64>> {
     }
 }
 
-/// Whether a filter of system calls may have refused the call: such filters answer `EPERM` or `ENOSYS` for calls that they do not know. It
+/// Returns whether a filter of system calls may have refused the call: such filters answer `EPERM` or `ENOSYS` for calls that they do not know. It
 /// is for calls that another one stands in for, and that one is refused too where permission is what is missing.
 pub fn is_refused(error: &io::Error) -> bool {
     is_unsupported(error) || error.raw_os_error() == Some(libc::EPERM)
@@ -187,7 +187,7 @@ pub fn map_anonymous(bytes: usize) -> io::Result<*mut c_void> {
 /// process.
 ///
 /// # Errors
-/// The system cannot; the part stays as it was.
+/// Returns an error if the system cannot. The part then stays as it was.
 ///
 /// # Safety
 /// The range is whole pages of the system's in a private mapping of the caller's; whoever reads it reads atomics, or nobody does.
@@ -214,7 +214,7 @@ pub unsafe fn unmap(base: *mut c_void, bytes: usize) {
     let _ = unsafe { libc::munmap(base, bytes) };
 }
 
-/// Whether the file system of `file`, which has at least a byte, takes disk space when it is asked to, and not only for what is written.
+/// Returns whether the file system of `file`, which has at least a byte, takes disk space when it is asked to, and not only for what is written.
 pub fn can_allocate(file: &File) -> bool {
     !allocate(file, 0, 1).is_err_and(|error| is_unsupported(&error))
 }

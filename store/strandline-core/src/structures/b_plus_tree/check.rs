@@ -18,7 +18,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Checks the tree's invariants; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let root = self.load_root(tx)?;
         let mut seen = Checked { walk: Walk::default(), next: None };

@@ -36,12 +36,12 @@ impl Group {
         self.0 >> OWNED
     }
 
-    /// Whether its counts make sense. What changes a group takes that for granted.
+    /// Returns whether its counts make sense. What changes a group takes that for granted.
     pub fn is_possible(self) -> bool {
         self.count() <= self.owned() && self.owned() <= ROOM
     }
 
-    /// Whether it owns a free number.
+    /// Returns whether it owns a free number.
     pub fn has_free(self) -> bool {
         self.count() < self.owned()
     }

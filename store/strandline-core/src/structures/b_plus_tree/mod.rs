@@ -208,12 +208,11 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Self { top, shape, groups, pairs, types: PhantomData }
     }
 
-    /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape
-    /// that is there.
+    /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape that is there.
     ///
     /// # Errors
-    /// The shape is impossible ([`Error::Parameter`]); something else hangs from `root`
-    /// ([`Error::WrongStructure`]); the pool is full; a conflict.
+    /// Returns [`Error::Parameter`] if the shape is impossible, [`Error::WrongStructure`] if something else hangs from `root`, and an error if the
+    /// pool is full or after a conflict.
     pub fn create(
         tx: &mut impl Transaction,
         root: PersistentAddress,
@@ -281,7 +280,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Opens the tree under the root word `root`.
     ///
     /// # Errors
-    /// There is none ([`Error::Missing`]), or something else ([`Error::WrongStructure`]).
+    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         match Self::find(tx, root)? {
             Some(tree) => Ok(tree),
@@ -458,7 +457,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// The value of `key`.
     ///
     /// # Errors
-    /// A conflict; the tree is damaged.
+    /// Returns an error after a conflict or if the tree is damaged.
     #[inline]
     pub fn get(&self, tx: &mut impl Read, key: K) -> Result<Option<V>, Abort> {
         match self.locate(tx, key)? {
@@ -467,10 +466,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         }
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`BPlusTree::get`].
+    /// As for [`BPlusTree::get`].
     #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key)?.is_some())
@@ -479,7 +478,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Gives `key` the value `value`; returns the old value, if there was one.
     ///
     /// # Errors
-    /// The pool is full; as [`BPlusTree::get`] and [`Transaction::write`].
+    /// Returns an error if the pool is full, and the errors of [`BPlusTree::get`] and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: K, value: V) -> Result<Option<V>, Abort> {
         let pair = [key.to_word(), value.to_word()];
         let mut path = Path::new();
@@ -583,7 +582,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Removes `key`; returns its value, if it was there.
     ///
     /// # Errors
-    /// As [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// As for [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let (leaf, found) = self.descend(tx, key, &mut path)?;

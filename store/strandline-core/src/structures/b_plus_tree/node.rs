@@ -126,7 +126,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether groups with pairs in use come before those without.
+    /// Returns whether groups with pairs in use come before those without.
     pub fn is_dense(&self) -> bool {
         self.groups().is_sorted_by_key(|group| group.count() == 0)
     }

@@ -22,7 +22,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// The greatest key in `keys` and its value.
     ///
     /// # Errors
-    /// A conflict; the structure is damaged.
+    /// Returns an error after a conflict or if the structure is damaged.
     pub fn last(&self, tx: &mut impl Read, keys: impl RangeBounds<K>) -> Result<Option<(K, V)>, Abort> {
         let mut last = None;
         self.scan_back(tx, keys, |key, value| {
@@ -35,7 +35,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Calls `visit` with the keys in `keys` and their values, keys descending.
     ///
     /// # Errors
-    /// A conflict; the structure is damaged; those of `visit`.
+    /// Returns an error after a conflict or if the structure is damaged, and the errors of `visit`.
     pub fn range_back(
         &self,
         tx: &mut impl Read,
@@ -107,11 +107,11 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks. Whatever the pool holds, no other keys are
-    /// visited, and none twice.
+    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks. Whatever the pool holds, no other keys are visited, and none
+    /// twice.
     ///
     /// # Errors
-    /// A conflict, damage, or what `visit` returns.
+    /// Returns an error after a conflict or if there is damage, and the errors of `visit`.
     pub fn scan(
         &self,
         tx: &mut impl Read,

@@ -106,7 +106,7 @@ impl KeyValueStore {
     /// Calls `visit` with every key and value, in no particular order.
     ///
     /// # Errors
-    /// As [`KeyValueStore::get`]; those of `visit`.
+    /// Returns the errors of [`KeyValueStore::get`] and `visit`.
     pub fn for_each(
         &self,
         tx: &mut impl Read,
@@ -127,7 +127,7 @@ impl KeyValueStore {
     /// Number of keys, by counting them.
     ///
     /// # Errors
-    /// As [`KeyValueStore::get`].
+    /// As for [`KeyValueStore::get`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
         let mut position = Position::default();
@@ -246,7 +246,7 @@ impl KeyValueStore {
     /// Checks the store's invariants; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
         let mut position = Position::default();

@@ -191,7 +191,7 @@ impl Cell {
     /// Calls `body` with the words of the value, and its bytes.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn with_value<R>(&self, tx: &mut impl Read, body: impl FnOnce(&[u64], u64) -> R) -> Result<R, Abort> {
         let bytes = self.value_bytes();
         match self.value_outside(tx)? {
@@ -204,7 +204,7 @@ impl Cell {
     /// Calls `body` with the bytes of the value. A reader is lent those of a large value as they lie in memory, if they lie in one piece.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     ///
     /// # Safety
     /// As [`Read::borrow_pages`] demands of pages of extents: those of the cell's tree are written to through the tree alone.
@@ -225,7 +225,7 @@ impl Cell {
     /// Reads the key into `key`.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn read_key(&self, tx: &mut impl Read, key: &mut Vec<u8>) -> Result<(), Abort> {
         let (block, offset) = self.key_place(tx)?;
         check_length(tx, block, offset + self.key_bytes().div_ceil(8))?;

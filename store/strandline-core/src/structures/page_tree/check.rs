@@ -131,7 +131,7 @@ impl PageTree {
     /// Checks the tree's invariants; returns the number of keys.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged): one does not hold.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if one does not hold.
     pub fn check(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut walk = Walk::default();
         let mut waiting = vec![self.all(tx)?];

@@ -124,7 +124,7 @@ impl PageTree {
     /// Inserts a pair at the place of its key, which is not there yet. `value`: the words of a value of `bytes` bytes.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log, damage.
+    /// Returns an error after a conflict, if the pool or the log is full, or if there is damage.
     pub fn insert(
         &self,
         tx: &mut impl Transaction,
@@ -143,7 +143,7 @@ impl PageTree {
     /// Gives the key at a place, which is there, another value: in place where few words of one as long differ.
     ///
     /// # Errors
-    /// As [`PageTree::insert`].
+    /// As for [`PageTree::insert`].
     pub fn replace(
         &self,
         tx: &mut impl Transaction,
@@ -317,7 +317,7 @@ impl PageTree {
         if level == 1 { self.start_counting(tx) } else { Ok(()) }
     }
 
-    /// Whether a path leads to the last page of its level.
+    /// Returns whether a path leads to the last page of its level.
     fn is_last(&self, tx: &mut impl Read, path: &Path) -> Result<bool, Abort> {
         for step in path {
             let page = Page::load(tx, step.page, None)?;

@@ -57,7 +57,7 @@ impl PageTree {
     /// Begins to add pairs behind all that the tree has. It has them when [`Load::finish`] has returned.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn load(&self, tx: &mut impl Read) -> Result<Load, Abort> {
         let root = self.root(tx)?;
         let is_replaced = root.level == 0 && (root.cells == 0 || root.words < self.most_words);
@@ -111,7 +111,7 @@ impl PageTree {
 }
 
 impl Load {
-    /// Whether `key` is greater than every key of the tree and of the load, so that it may come next.
+    /// Returns whether `key` is greater than every key of the tree and of the load, so that it may come next.
     pub fn takes(&self, key: &[u8]) -> bool {
         self.last.as_ref().is_none_or(|last| last.as_slice() < key)
     }
@@ -119,7 +119,8 @@ impl Load {
     /// Adds a pair behind all others. `value`: the words of a value of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the key is not greater than the one before it, or the tree was changed meanwhile; the pool is full; a conflict, a full log.
+    /// Returns [`Error::Parameter`] if the key is not greater than the one before it, or the tree was changed meanwhile, and an error if the pool is
+    /// full or after a conflict or if the log is full.
     pub fn push(
         &mut self,
         tx: &mut impl Transaction,
@@ -189,7 +190,7 @@ impl Load {
     /// Ends the load: the tree has all pairs that were added. Returns how many.
     ///
     /// # Errors
-    /// As [`Load::push`].
+    /// As for [`Load::push`].
     pub fn finish(mut self, tx: &mut impl Transaction) -> Result<u64, Abort> {
         if self.pairs > 0 {
             self.write(tx)?;

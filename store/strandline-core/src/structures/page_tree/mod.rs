@@ -170,7 +170,7 @@ impl PageTree {
     /// The longest key.
     pub const MAX_KEY_BYTES: usize = 4096;
 
-    /// Whether pages may have so many bytes.
+    /// Returns whether pages may have so many bytes.
     fn is_possible(bytes: u64) -> bool {
         bytes.is_power_of_two() && (FIRST_PAGE_BYTES..=4096).contains(&bytes)
     }
@@ -178,10 +178,10 @@ impl PageTree {
     /// Creates an empty tree whose header is at `at`. `page_bytes`: bytes of its largest page, a power of two from 512 to 4096.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool is full or after a conflict or if the log is full.
     ///
     /// # Panics
-    /// Pages cannot have so many bytes.
+    /// Panics if pages cannot have so many bytes.
     pub fn create_at(
         tx: &mut impl Transaction,
         at: PersistentAddress,
@@ -196,7 +196,7 @@ impl PageTree {
     /// The tree whose header at `at` has these words.
     ///
     /// # Errors
-    /// [`Error::Damaged`](crate::Error::Damaged): it is none.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if it is none.
     pub fn of_header(
         tx: &mut impl Read,
         at: PersistentAddress,
@@ -230,7 +230,7 @@ impl PageTree {
     /// The cell of `key`.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn find(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Cell>, Abort> {
         let search = Find { tree: self, key };
         match tx.search_optimistically(&search) {
@@ -242,7 +242,7 @@ impl PageTree {
     /// The place of `key`.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn locate(&self, tx: &mut impl Read, key: &[u8]) -> Result<Located, Abort> {
         let search = Locate { tree: self, key };
         let Some(mut located) = tx.search_optimistically(&search) else { return search.search(tx) };
@@ -250,10 +250,10 @@ impl PageTree {
         Ok(located)
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn is_empty(&self, tx: &mut impl Read) -> Result<bool, Abort> {
         Ok(self.root(tx)?.cells == 0)
     }
@@ -262,7 +262,7 @@ impl PageTree {
     /// disagree where one of them is wrong.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut walk = Walk::default();
         let (mut count, mut waited) = (0, tx.pages_waited_for());
@@ -292,7 +292,7 @@ impl PageTree {
     /// Frees all of its pages, its counters, and the blocks of what lies outside of the pages. The header is the caller's.
     ///
     /// # Errors
-    /// A conflict, a full log, damage.
+    /// Returns an error after a conflict, if the log is full or if there is damage.
     pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let mut walk = Walk::default();
         let mut waiting = vec![self.root(tx)?];

@@ -158,12 +158,12 @@ impl Page {
         Ok(None)
     }
 
-    /// Whether a page of so many words has room for so many cells that take `used` words.
+    /// Returns whether a page of so many words has room for so many cells that take `used` words.
     pub fn holds(words: u64, cells: usize, used: u64) -> bool {
         HEAD + Slots::words_of(cells) as u64 + used <= words
     }
 
-    /// Whether a cell of so many words would have room if there was no garbage.
+    /// Returns whether a cell of so many words would have room if there was no garbage.
     pub fn would_have_room(&self, cell: usize) -> bool {
         Self::holds(self.words, self.cells as usize + 1, self.used() + cell as u64)
     }

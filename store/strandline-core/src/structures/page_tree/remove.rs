@@ -11,7 +11,7 @@ impl PageTree {
     /// Removes the key at a place, if it is there.
     ///
     /// # Errors
-    /// A conflict, a full log, damage.
+    /// Returns an error after a conflict, if the log is full or if there is damage.
     pub fn remove(&self, tx: &mut impl Transaction, located: Located) -> Result<(), Abort> {
         let Located { mut path, leaf: mut page, place, cell: Some(cell) } = located else { return Ok(()) };
         self.counters(tx)?.add(tx, -1)?;

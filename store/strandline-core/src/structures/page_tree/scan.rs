@@ -44,7 +44,7 @@ impl Leaf {
     /// The cell that begins at this word.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn cell(&self, tx: &mut impl Read, offset: u64) -> Result<Cell, Abort> {
         self.page.cell(tx, offset)
     }
@@ -72,7 +72,7 @@ impl PageTree {
     /// `ahead`: the leaves may have to be read from a file and are asked for some at a time, and so many bytes behind them.
     ///
     /// # Errors
-    /// A conflict, damage, or what `visit` returns.
+    /// Returns an error after a conflict or if there is damage, and the errors of `visit`.
     pub fn scan<T: Read>(
         &self,
         tx: &mut T,

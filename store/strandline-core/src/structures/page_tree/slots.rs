@@ -154,7 +154,7 @@ impl Slots {
         }
     }
 
-    /// Whether the words are as they should be: none without a slot, and none in use behind one that is not.
+    /// Returns whether the words are as they should be: none without a slot, and none in use behind one that is not.
     pub fn is_sound(&self) -> bool {
         let is_dense = |word: u64| (count(word)..EACH).all(|index| offset_in(word, index) == 0);
         self.0.iter().all(|&word| word != 0 && is_dense(word))

@@ -195,7 +195,7 @@ impl Wanted {
         said
     }
 
-    /// Whether elements of lists are not packed in the values that were found, and would be.
+    /// Returns whether elements of lists are not packed in the values that were found, and would be.
     fn is_unpacked(&self, found: &Held<'_>) -> bool {
         let is_it =
             |codec: Option<Codec>| codec.is_some_and(|codec| codec.layout(false) == Ok(found.layouts.1));

@@ -232,7 +232,7 @@ impl<'p> Tables<'p> {
     /// A catalogue without tables.
     ///
     /// # Errors
-    /// The pool is full; a conflict.
+    /// Returns an error if the pool is full or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Ok(Self { named: OrderedMap::new(tx)?, last: Ptr::new(tx, &0)? })
     }
@@ -240,7 +240,7 @@ impl<'p> Tables<'p> {
     /// The table `name`, if it is there and what is wanted.
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: it is something else; a conflict.
+    /// Returns [`Error::TableTypes`] if it is something else, and an error after a conflict.
     pub(crate) fn find(
         self,
         tx: &View<'p, impl Control>,
@@ -343,7 +343,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: it is of other types; the pool is full; a conflict.
+    /// Returns [`Error::TableTypes`] if it is of other types, and an error if the pool is full or after a conflict.
     pub fn table<K: Key, V: Persist<'p>>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -363,7 +363,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tables::table`].
+    /// As for [`Tables::table`].
     pub fn find_table<K: Key, V: Persist<'p>>(
         self,
         tx: &View<'p, impl Control>,
@@ -385,7 +385,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tables::table`].
+    /// As for [`Tables::table`].
     pub fn multimap<K: Key, V: Key>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -407,7 +407,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tables::table`].
+    /// As for [`Tables::table`].
     pub fn queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Queue<'p, T>> {
         self.open_queue::<T>(tx, name).map(|(at, _)| Queue::of(at))
     }
@@ -423,7 +423,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tables::table`].
+    /// As for [`Tables::table`].
     pub fn find_queue<T: Persist<'p>>(
         self,
         tx: &View<'p, impl Control>,
@@ -444,7 +444,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// A conflict; the catalogue is damaged.
+    /// Returns an error after a conflict or if the catalogue is damaged.
     pub fn list(self, tx: &View<'p, impl Control>) -> Result<Vec<TableDescription>> {
         let described = |pair: Result<(String, Described<'p>)>| {
             let (name, Described { held, .. }) = pair?;
@@ -464,7 +464,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As [`Tables::table`].
+    /// As for [`Tables::table`].
     pub fn delete(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<bool> {
         let Some(found) = self.named.get(tx, name)? else { return Ok(false) };
         found.check(tx, name)?;
@@ -488,7 +488,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoTable`]: there is none; [`Error::Parameter`]: there is one of the new name; a conflict.
+    /// Returns [`Error::NoTable`] if there is none, [`Error::Parameter`] if there is one of the new name, and an error after a conflict.
     pub fn rename(self, tx: &Tx<'p, impl Control>, name: &str, to: &str) -> Result<()> {
         if name == to && self.named.contains_key(tx, name)? {
             return Ok(());
@@ -503,7 +503,7 @@ impl<'p> Tables<'p> {
     /// Gives the catalogue's memory back, with all tables.
     ///
     /// # Errors
-    /// As [`Tables::table`].
+    /// As for [`Tables::table`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         for table in self.list(tx)? {
             self.delete(tx, &table.name)?;

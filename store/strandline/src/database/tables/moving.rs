@@ -78,7 +78,7 @@ impl Tally {
     /// Compares the counts at the end, after `moved` rows were moved in all.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if they differ.
+    /// Returns [`Error::Damaged`] if they differ.
     fn check<'p>(
         &self,
         tx: &View<'p, impl Control>,
@@ -142,7 +142,7 @@ impl<'p> Tables<'p> {
     /// One transaction of a migration: begins it, moves some rows, or ends it. `tally` is what the one before has returned.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the rows that were moved are not those that were there: the migration does not end then, and the source stays.
+    /// Returns [`Error::Damaged`] if the rows that were moved are not those that were there: the migration does not end then, and the source stays.
     pub(crate) fn migrate_some(
         self,
         tx: &Tx<'p, impl Control>,

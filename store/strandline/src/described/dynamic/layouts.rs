@@ -11,7 +11,7 @@ impl Codec {
     /// The hash of the layout of values of this description, or of keys: what the program's own types have.
     ///
     /// # Errors
-    /// [`Invalid`]: the description contradicts itself.
+    /// Returns [`Invalid`] if the description contradicts itself.
     pub fn layout(&self, is_key: bool) -> Result<u64, Invalid> {
         layout_of(&self.form, is_key)
     }

@@ -83,7 +83,8 @@ impl Codec {
         Some(Self { name: type_name.to_owned(), form: Form::of(type_name, types)? })
     }
 
-    /// As [`new`](Self::new), for values or keys with this layout. It tells whether elements of lists are packed, which they are not in older pools.
+    /// Like [`new`](Self::new), for values or keys with this layout. It tells whether elements of lists are packed, which they are not in older
+    /// pools.
     pub fn stored(type_name: &str, types: &Types, layout: u64, is_key: bool) -> Option<Self> {
         let codec = Self::new(type_name, types)?;
         let is_it = |codec: &Self| codec.layout(is_key) == Ok(layout);
@@ -93,7 +94,7 @@ impl Codec {
         Self::unpacked(type_name, types).filter(is_it).or(Some(codec))
     }
 
-    /// As [`new`](Self::new), for values of older pools, in which elements of lists are not packed.
+    /// Like [`new`](Self::new), for values of older pools, in which elements of lists are not packed.
     pub fn unpacked(type_name: &str, types: &Types) -> Option<Self> {
         Some(Self { name: type_name.to_owned(), form: Form::unpacked_of(type_name, types)? })
     }
@@ -103,22 +104,22 @@ impl Codec {
         self.form
     }
 
-    /// Whether values can hold pointers or collections.
+    /// Returns whether values can hold pointers or collections.
     pub fn has_handles(&self) -> bool {
         self.form.facts.has_handles
     }
 
-    /// Whether the type is `Vec<u8>`.
+    /// Returns whether the type is `Vec<u8>`.
     pub fn is_bytes(&self) -> bool {
         self.form.is_bytes()
     }
 
-    /// Whether the type is `String`.
+    /// Returns whether the type is `String`.
     pub fn is_text(&self) -> bool {
         matches!(self.form.kind, Kind::Plain(Shape::String))
     }
 
-    /// Whether the type is one of keys.
+    /// Returns whether the type is one of keys.
     pub fn can_be_key(&self) -> bool {
         self.form.can_be_key()
     }
@@ -126,7 +127,7 @@ impl Codec {
     /// The words of a value inside another one.
     ///
     /// # Errors
-    /// [`Invalid`]: it is none of the type.
+    /// Returns [`Invalid`] if it is none of the type.
     pub fn write_inside(&self, value: &Dynamic) -> Result<Vec<u64>, Invalid> {
         let mut words = Vec::new();
         write(&self.form, value, &mut words)?;
@@ -141,7 +142,7 @@ impl Codec {
     /// The value of `bytes` bytes that stands alone in `words`.
     ///
     /// # Errors
-    /// [`Invalid`]: there is none.
+    /// Returns [`Invalid`] if there is none.
     pub fn read_value(&self, words: &[u64], bytes: u64) -> Result<Dynamic, Invalid> {
         self.form.decode_alone(words, bytes, |from| read(&self.form, from))
     }
@@ -149,7 +150,7 @@ impl Codec {
     /// The words of a value that stands alone, and its bytes.
     ///
     /// # Errors
-    /// [`Invalid`]: it is none of the type.
+    /// Returns [`Invalid`] if it is none of the type.
     pub fn write_value(&self, value: &Dynamic) -> Result<(Vec<u64>, u64), Invalid> {
         Ok(self.form.encoded_alone(self.write_inside(value)?))
     }
@@ -157,7 +158,7 @@ impl Codec {
     /// The key of these bytes.
     ///
     /// # Errors
-    /// [`Invalid`]: there is none.
+    /// Returns [`Invalid`] if there is none.
     pub fn read_key(&self, mut from: &[u8]) -> Result<Dynamic, Invalid> {
         let key = read(&self.form, &mut from)?;
         if from.is_empty() { Ok(key) } else { Err(Invalid) }
@@ -166,7 +167,7 @@ impl Codec {
     /// The bytes of a key.
     ///
     /// # Errors
-    /// [`Invalid`]: it is none of the type.
+    /// Returns [`Invalid`] if it is none of the type.
     pub fn write_key(&self, key: &Dynamic) -> Result<KeyBytes, Invalid> {
         let mut bytes = KeyBytes::empty();
         write(&self.form, key, &mut bytes)?;
@@ -427,7 +428,7 @@ fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
     })
 }
 
-/// As [`meant_plain`], of a value with parts.
+/// Like [`meant_plain`], of a value with parts.
 fn meant(form: &Form, value: &Dynamic) -> Option<Dynamic> {
     match (&form.kind, value) {
         (Kind::Vec(_), Dynamic::Text(text)) if form.is_bytes() => {

@@ -13,7 +13,7 @@ const SECOND: u32 = 1_000_000_000;
 /// Returns the value of the type `name` as it is shown, from what is stored.
 ///
 /// # Errors
-/// [`Invalid`]: the type has no such value.
+/// Returns [`Invalid`] if the type has no such value.
 pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
     if let "NonZero" = name {
         return if integer(&stored) == Some(0) { Err(Invalid) } else { Ok(stored) };
@@ -69,7 +69,7 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
 /// Returns what is stored for a value of the type `name`, from how it is shown.
 ///
 /// # Errors
-/// [`Invalid`]: the type has no such value.
+/// Returns [`Invalid`] if the type has no such value.
 pub(super) fn stored(name: &str, value: &Dynamic) -> Result<Dynamic, Invalid> {
     let stored = match (name, value) {
         ("path", Dynamic::Text(text)) => Some(Dynamic::Bytes(text.clone().into_bytes())),
@@ -226,7 +226,7 @@ fn moment(name: &str, numbers: &[i64]) -> Option<String> {
     }
 }
 
-/// Whether it is a leap second elsewhere than at the end of a minute, which has no notation: it is shown as its numbers.
+/// Returns whether it is a leap second elsewhere than at the end of a minute, which has no notation: it is shown as its numbers.
 fn is_odd_leap(name: &str, numbers: &[i64]) -> bool {
     let mut of_whole = numbers.to_vec();
     let nanos = match (name, of_whole.as_mut_slice()) {

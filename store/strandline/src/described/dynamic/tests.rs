@@ -224,7 +224,7 @@ fn field<'d>(of: &'d Dynamic, name: &str) -> &'d Dynamic {
     fields.iter().find(|(field, _)| field == name).map(|(_, value)| value).unwrap()
 }
 
-/// Whether a time of an `All` is one, at the end of a minute or elsewhere.
+/// Returns whether a time of an `All` is one, at the end of a minute or elsewhere.
 fn has_leap_second(all: &Dynamic) -> bool {
     let Dynamic::List(times) = field(field(all, "standard"), "times") else { panic!("{all:?}") };
     times.iter().any(|time| !matches!(time, Dynamic::Text(text) if !text.contains(":60")))

@@ -22,8 +22,9 @@ fn check_name(types: &Types, name: &str) -> Result<()> {
 }
 
 impl Types {
-    /// Adds a structure with these fields, for [`Database::dynamic_table`](crate::Database::dynamic_table): each has a name, a type as text, and what it is where
-    /// an earlier version has no such field. `#[derive(Persist)]` describes a structure of this name, version (1 unless it says another) and fields in the same way.
+    /// Adds a structure with these fields, for [`Database::dynamic_table`](crate::Database::dynamic_table): each has a name, a type as text, and what
+    /// it is where an earlier version has no such field. `#[derive(Persist)]` describes a structure of this name, version (1 unless it says another)
+    /// and fields in the same way.
     ///
     /// ```
     /// # use strandline::*;
@@ -48,7 +49,7 @@ impl Types {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: there is a type of the name; a field's type is not known, or its default is of another one.
+    /// Returns [`Error::Parameter`] if there is a type of the name, and an error if a field's type is not known, or its default is of another one.
     pub fn add_structure(
         &mut self,
         name: &str,
@@ -99,7 +100,7 @@ impl Types {
     /// Adds an enumeration whose variants have no fields, as [`add_structure`](Self::add_structure) adds a structure.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: there is a type of the name.
+    /// Returns [`Error::Parameter`] if there is a type of the name.
     pub fn add_enumeration(&mut self, name: &str, version: u32, variants: &[&str]) -> Result<()> {
         check_name(self, name)?;
         let begin = layout::begin_derived(name, version);

@@ -1,21 +1,21 @@
-//! REDO's recovery: whole updates anywhere in a ring, in the order of commits.
+//! REDO's recovery: finds complete updates anywhere in a ring, and redoes them in the order of commits.
 
 use super::{ADDRESS_BITS, COMMIT, COUNT, REDO_ORDER, RING_LINES, place};
 use crate::numbers::CoreId;
 use crate::scheme::Setup;
 
-/// Redoes every update whose log is whole and that is not known to be home.
+/// Redoes every update whose log is complete and that is not known to be home.
 ///
 /// # Errors
-/// An entry is of no line of the pool.
+/// Returns an error if an entry's line is not in the pool.
 pub fn recover(setup: &Setup<'_>, pool: &mut [u64], reserved: &mut [u64]) -> Result<(), String> {
     recover_with(RING_LINES, setup, pool, reserved)
 }
 
-/// The same for rings of so many lines.
+/// Like [`recover`], for rings of so many lines.
 ///
 /// # Errors
-/// As [`recover`].
+/// As for [`recover`].
 pub fn recover_with(
     ring_lines: u64,
     setup: &Setup<'_>,
