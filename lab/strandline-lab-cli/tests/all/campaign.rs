@@ -89,7 +89,7 @@ fn shards_are_merged_into_the_check() {
     let merged = |(number, flags): (usize, &[&str])| {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        let check = |more: &[&str]| strandline(folder, &[&["check", "--json"], *flags, more].concat());
+        let check = |more: &[&str]| strandline(folder, &[&["check", "--json"], flags, more].concat());
         let (code, whole, error) = check(&[]);
         assert_eq!((code, &*error), (0, ""), "{number}");
         let whole = rows(&whole);
