@@ -12,8 +12,13 @@ type Model = BTreeMap<Vec<u8>, Vec<u64>>;
 
 /// A worker of a pool of 64 MB that does not outlive the machine, and an empty tree.
 fn tree(page_bytes: u64) -> (Pool, Worker<strandline_core::engine::Stm>, PageTree) {
+    tree_in(Domain::Process, page_bytes)
+}
+
+/// The same in any domain.
+fn tree_in(domain: Domain, page_bytes: u64) -> (Pool, Worker<strandline_core::engine::Stm>, PageTree) {
     let geometry = Geometry { size: 64 << 20, logs: 2, log_bytes: 1 << 20, chunk_bytes: 1 << 16 };
-    let options = Options { geometry, domain: Domain::Process, ..Options::default() };
+    let options = Options { geometry, domain, assume_persistent: true, ..Options::default() };
     let pool = Pool::create(path(), &options).unwrap();
     let mut worker = pool.worker().unwrap();
     let tree = worker.run(|tx| {
@@ -278,4 +283,16 @@ fn a_tree_of_an_earlier_version_is_counted_by_a_walk_until_it_gets_counters() {
     assert!(matches!(checked, Err(strandline_core::Error::Damaged { .. })), "{checked:?}");
     worker.run(|tx| tree.destroy(tx)).unwrap();
     assert_eq!(pool.usage().unwrap().objects, 1);
+}
+
+#[test]
+fn counting_takes_no_fence_of_its_own() {
+    let (_pool, mut worker, tree) = tree_in(Domain::Flush, 4096);
+    change(&mut worker, tree, 0..100, false);
+    assert_eq!(worker.view(|tx| Ok((tree.is_counted(tx)?, tree.len(tx)?))).unwrap(), (true, 100));
+    let before = worker.memory().counters();
+    change(&mut worker, tree, 100..200, false);
+    assert_eq!((worker.memory().counters() - before).fences, 100, "one for each insertion");
+    change(&mut worker, tree, 100..200, true);
+    assert_eq!((worker.memory().counters() - before).fences, 200, "and for each removal");
 }

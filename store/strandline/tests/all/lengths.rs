@@ -256,7 +256,7 @@ fn filled(path: &Path, options: &Options) -> Database {
     let all = All::of(&db);
     db.write(|tx| {
         (0..500).try_for_each(|number| all.rows.insert(tx, &number, &vec![1; 40]).map(drop))?;
-        (0..500).try_for_each(|number| all.pairs.insert(tx, &(number as u8 % 7), &number).map(drop))?;
+        (0..500).try_for_each(|number| all.pairs.insert(tx, &((number % 7) as u8), &number).map(drop))?;
         (0..500).try_for_each(|number| all.jobs.push(tx, &number))
     })
     .unwrap();
