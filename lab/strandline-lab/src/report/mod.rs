@@ -406,6 +406,21 @@ fn summary(evaluation: &Evaluation) -> Markup {
 mod tests {
     use super::*;
 
+    /// A reader compares panels by their colours.
+    #[test]
+    fn a_name_has_one_colour_in_a_paper() {
+        for paper in [&crate::atom::PAPER, &crate::loose_ordering::PAPER] {
+            let mut colours = std::collections::BTreeMap::new();
+            let all = crate::measurements::Measurements::default();
+            let panels = paper.figures.iter().flat_map(|figure| (figure.draw)(&all));
+            for curve in panels.flat_map(|panel| panel.curves) {
+                let first = *colours.entry(curve.name.clone()).or_insert(curve.colour);
+                assert_eq!(curve.colour, first, "{}", curve.name);
+            }
+            assert!(colours.len() > 3, "{colours:?}");
+        }
+    }
+
     #[test]
     fn names_in_texts_are_code() {
         assert_eq!(
