@@ -256,7 +256,7 @@ mod tests {
         let equal = |system| compared(&all, "conflicting", system).iter().filter(|(m, f)| m == f).count();
         // Each place on the axis has values.
         for panel in draw(&all) {
-            let has_value = |at| panel.curves.iter().any(|curve| curve.values[at].is_some());
+            let has_value = |at: usize| panel.curves.iter().any(|curve| curve.values[at].is_some());
             assert!(panel.x.len() > 3 && (0..panel.x.len()).all(has_value), "{:?}", panel.x);
         }
         assert_eq!(equal("dct-epoch"), 6, "with two threads, or one transaction of each");
