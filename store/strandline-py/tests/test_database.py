@@ -50,7 +50,7 @@ def test_a_running_program_can_be_looked_into(tmp_path):
             asked.connect(f"{db.path}.control")
             asked.sendall(b'{"get": {"table": "ages", "key": "ann"}}\n')
             answer = [json.loads(line) for line in asked.makefile()]
-        assert answer == [{"key": "ann", "value": 41}, {"end": True}]
+        assert answer == [{"begin": True}, {"key": "ann", "value": 41}, {"end": True}]
     assert not (tmp_path / "pool.control").exists()
 
 
@@ -432,3 +432,20 @@ def test_a_file_whose_bytes_are_stored_cannot_use_the_database(db, tmp_path):
     films.insert_from("ebb", file)
     assert films["ebb"] == FILM
     snapshot.close()
+
+
+def test_options_bound_a_database_and_tell_it_from_others(tmp_path):
+    path = tmp_path / "pool"
+    with pytest.raises(strandline.UsageError, match="4096"):
+        Database.create_new(path, size=4097)
+    with Database.create_new(path, size=16 << 20, layout_name="shop") as db:
+        assert db.usage()["replayed"] == 0
+    for open_other in (Database.open, Database.open_existing):
+        with pytest.raises(strandline.DatabaseError) as refused:
+            open_other(path)
+        assert refused.value.kind == "wrong-layout"
+    with Database.open_existing(path, layout_name="shop") as db:
+        assert db.check() == []
+    with pytest.raises(strandline.DatabaseError) as missing:
+        Database.restore(tmp_path / "none", path)
+    assert missing.value.kind == "io"

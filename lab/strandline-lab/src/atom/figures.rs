@@ -153,6 +153,12 @@ pub fn mean(all: &Measurements, bytes: u64, quantity: &str, system: System, over
 
 const MEAN: &str = "mean";
 
+/// The colour of a design, the same in all panels.
+fn colour(system: System) -> usize {
+    let designs = [ATOM, ATOM_OPT, NON_ATOMIC, REDO, REDO_2C, ATOM_OPT_2C];
+    designs.iter().position(|design| design.name == system.name).unwrap_or(designs.len())
+}
+
 fn bars(
     all: &Measurements,
     title: &str,
@@ -161,12 +167,12 @@ fn bars(
     systems: &[System],
     over: System,
 ) -> Panel {
-    let curves = systems.iter().enumerate().map(|(colour, &system)| {
+    let curves = systems.iter().map(|&system| {
         let each = WORKLOADS.iter().map(|workload| ratio(all, (workload, bytes), quantity, system, over));
         let values = each.chain([mean(all, bytes, quantity, system, over)]);
         Curve {
             name: system.name.into(),
-            colour,
+            colour: colour(system),
             values: values.map(|value| value.map(Spread::exactly)).collect(),
         }
     });
@@ -200,7 +206,7 @@ pub fn draw_designs(all: &Measurements) -> Vec<Panel> {
         x: WORKLOADS.iter().map(|&workload| workload.to_owned()).collect(),
         curves: vec![Curve {
             name: ATOM_OPT.name.into(),
-            colour: 1,
+            colour: colour(ATOM_OPT),
             values: WORKLOADS
                 .iter()
                 .map(|workload| value(all, DESIGNS, &setting(workload, bytes), ATOM_OPT, SOURCE_LOGGED, ANY))
@@ -228,9 +234,9 @@ pub fn draw_designs(all: &Measurements) -> Vec<Panel> {
 
 pub fn draw_latencies(all: &Measurements) -> Vec<Panel> {
     let xs: Vec<String> = all.xs(LATENCIES).into_iter().map(str::to_owned).collect();
-    let curves = [ATOM_OPT, REDO].iter().enumerate().map(|(colour, &system)| Curve {
+    let curves = [ATOM_OPT, REDO].iter().map(|&system| Curve {
         name: system.name.into(),
-        colour,
+        colour: colour(system),
         values: xs
             .iter()
             .map(|x| value(all, LATENCIES, OF_LATENCIES, system, THROUGHPUT, x))

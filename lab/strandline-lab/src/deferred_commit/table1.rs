@@ -206,23 +206,23 @@ pub fn strands_from_which_strand_wins(all: &Measurements) -> Option<f64> {
 
 pub fn draw(all: &Measurements) -> Vec<Panel> {
     let panel = |title: &str, rows: &[(&str, &str)]| {
-        let xs: Vec<String> = all
-            .xs(FIGURE)
-            .into_iter()
-            .filter(|x| x.ends_with("t=4 s=1") || x.ends_with("t=4 s=4"))
-            .map(str::to_owned)
-            .collect();
-        let curves = rows.iter().enumerate().map(|(colour, (setting, system))| Curve {
-            name: (*system).into(),
+        let value = |&(setting, system): &(&str, &str), x: &str| {
+            all.spread(Key { figure: FIGURE, setting, system, quantity: MEASURED }, x)
+        };
+        // The figure has others, of conflicting transactions.
+        let is_drawn = |x: &&str| {
+            (x.ends_with("t=4 s=1") || x.ends_with("t=4 s=4"))
+                && rows.iter().any(|row| value(row, x).is_some())
+        };
+        let xs: Vec<String> = all.xs(FIGURE).into_iter().filter(is_drawn).map(str::to_owned).collect();
+        let curves = rows.iter().enumerate().map(|(colour, row)| Curve {
+            name: row.1.into(),
             colour,
-            values: xs
-                .iter()
-                .map(|x| all.spread(Key { figure: FIGURE, setting, system, quantity: MEASURED }, x))
-                .collect(),
+            values: xs.iter().map(|x| value(row, x)).collect(),
         });
         Panel {
             title: title.into(),
-            form: Form::Lines,
+            form: Form::Bars,
             x_label: "transactions, threads, strands".into(),
             y_label: "persist epochs".into(),
             x: xs.clone(),
@@ -254,6 +254,11 @@ mod tests {
         }
         // In real runs, commits that wait for a barrier of the thread's next transaction come later than the formula.
         let equal = |system| compared(&all, "conflicting", system).iter().filter(|(m, f)| m == f).count();
+        // Each place on the axis has values.
+        for panel in draw(&all) {
+            let has_value = |at: usize| panel.curves.iter().any(|curve| curve.values[at].is_some());
+            assert!(panel.x.len() > 3 && (0..panel.x.len()).all(has_value), "{:?}", panel.x);
+        }
         assert_eq!(equal("dct-epoch"), 6, "with two threads, or one transaction of each");
         assert!(!is_the_formulas(&all, "conflicting", "dct-eager-sync"));
         let claim = claims().iter().find(|claim| claim.id == "D2").unwrap();

@@ -258,9 +258,11 @@ fn lines(
 ) -> Panel {
     let [title, x_label, quantity] = labels;
     let x: Vec<String> = all.xs(figure).into_iter().map(str::to_owned).collect();
-    let curve = |(colour, (name, system, workload)): (usize, &(&str, System, Option<&str>))| Curve {
+    // A system has the colour that it has among all.
+    let colour = |name: &str, number| ALL.iter().position(|system| system.name == name).unwrap_or(number);
+    let curve = |(number, (name, system, workload)): (usize, &(&str, System, Option<&str>))| Curve {
         name: (*name).into(),
-        colour,
+        colour: colour(name, number),
         values: x
             .iter()
             .map(|x| match workload {

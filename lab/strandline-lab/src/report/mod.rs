@@ -141,7 +141,7 @@ fn paper(evaluation: &Evaluation) -> Markup {
     html! {
         (tally(&evaluation.score()))
         @if !evaluation.finished { p.setting { "The run is not finished: what is missing has not been measured yet." } }
-        p.setting { (evaluation.paper.setting) }
+        p.setting { (prose(evaluation.paper.setting)) }
         p.setting {
             (effort(evaluation)) " Seed " (evaluation.seed) ". The run took "
             (readable((evaluation.seconds / 6.0).round() / 10.0)) " minutes, "
@@ -162,6 +162,15 @@ fn paper(evaluation: &Evaluation) -> Markup {
             }
         }
         (summary(evaluation))
+    }
+}
+
+/// A text whose names stand between backticks.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (number, part) in text.split('`').enumerate() {
+            @if number % 2 == 1 { code { (part) } } @else { (part) }
+        }
     }
 }
 
@@ -196,7 +205,7 @@ fn section<'a>(
     html! {
         section id=(figure.id) {
             h2 { span.number { (figure.number) } " " (figure.title) }
-            p.method { (figure.method) }
+            p.method { (prose(figure.method)) }
             div.panels { @for panel in &panels { (plot(panel)) } }
             @if panels.is_empty() {
                 p { "Nothing was measured." }
@@ -290,7 +299,7 @@ fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
                 span.badge { (evaluation.verdict_in_short(claim, finding)) }
                 span.kind { (kind(claim.kind)) ", " (claim.place) }
             }
-            p { (claim.what) }
+            p { (prose(&claim.what)) }
             dl.values {
                 div { dt { "paper" } dd { (claim.value) " " span.unit { (claim.unit) } } }
                 div { dt { "measured" } dd { (measured(&finding.measured)) } }
@@ -319,11 +328,11 @@ fn card(evaluation: &Evaluation, claim: &Claim, finding: &Finding) -> Markup {
                     }
                 }
             }
-            @for note in &finding.notes { p.note { (note) } }
+            @for note in &finding.notes { p.note { (prose(note)) } }
             @if finding.seeds.len() > 1 {
                 p.note { "Judged with the seeds " (finding.seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")) "." }
             }
-            p.how { (finding.method) }
+            p.how { (prose(&finding.method)) }
             @if let Some(venue) = venue(paper, claim) { p.how { (venue) } }
         }
     }
@@ -390,5 +399,34 @@ fn summary(evaluation: &Evaluation) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader compares panels by their colours.
+    #[test]
+    fn a_name_has_one_colour_in_a_paper() {
+        for paper in [&crate::atom::PAPER, &crate::loose_ordering::PAPER] {
+            let mut colours = std::collections::BTreeMap::new();
+            let all = crate::measurements::Measurements::default();
+            let panels = paper.figures.iter().flat_map(|figure| (figure.draw)(&all));
+            for curve in panels.flat_map(|panel| panel.curves) {
+                let first = *colours.entry(curve.name.clone()).or_insert(curve.colour);
+                assert_eq!(curve.colour, first, "{}", curve.name);
+            }
+            assert!(colours.len() > 3, "{colours:?}");
+        }
+    }
+
+    #[test]
+    fn names_in_texts_are_code() {
+        assert_eq!(
+            prose("the machine `wrap` and a < b").into_string(),
+            "the machine <code>wrap</code> and a &lt; b"
+        );
+        assert_eq!(prose("").into_string(), "");
     }
 }

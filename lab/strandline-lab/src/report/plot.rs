@@ -16,6 +16,10 @@ const SIZE: (u32, u32) = (480, 300);
 const MARGIN: f64 = 10.0;
 /// Pixels between the vertical axis and its labels.
 const TICK: f64 = 6.0;
+/// Pixels between the horizontal axis and its labels, so that the first one does not touch the lowest of the vertical axis.
+const DROP: i32 = 8;
+/// Pixels below the plot, with one row of labels.
+const BOTTOM: f64 = 44.0;
 /// Pixels between rows of labels.
 const ROW: f64 = 17.0;
 /// The share of the axis between its ends and the first and the last number on it.
@@ -136,7 +140,7 @@ impl Layout {
         }
         let further = further as f64 * ROW;
         let size = (SIZE.0, SIZE.1 + further as u32);
-        Self { size, is_turned: false, left, right, bottom: 40.0 + further, y, ticks, places, ends, rows }
+        Self { size, is_turned: false, left, right, bottom: BOTTOM + further, y, ticks, places, ends, rows }
     }
 
     /// Returns the layout with horizontal bars.
@@ -145,9 +149,9 @@ impl Layout {
         let left = panel.x.iter().map(|x| width(x)).fold(0.0, f64::max) + TICK + 4.0;
         let right = MARGIN.max(ticks.last().map_or(0.0, |(_, label)| width(label) / 2.0));
         let group = GROUP + BAR * panel.curves.len().saturating_sub(1) as f64;
-        let size = (SIZE.0, (MARGIN + group * panel.x.len() as f64 + 40.0) as u32);
+        let size = (SIZE.0, (MARGIN + group * panel.x.len() as f64 + BOTTOM) as u32);
         let rows = vec![Some(0); panel.x.len()];
-        Self { size, is_turned: true, left, right, bottom: 40.0, y, ticks, places, ends, rows }
+        Self { size, is_turned: true, left, right, bottom: BOTTOM, y, ticks, places, ends, rows }
     }
 
     /// Returns the pixel of a value at a position along the x.
@@ -256,7 +260,7 @@ impl Plot<'_, '_> {
             let (from, to) = (self.pixel(start, *value), self.pixel(end, *value));
             root.draw(&PathElement::new([from, to], GRID))?;
             let (place, style) = match layout.is_turned {
-                true => ((to.0, bottom + 4), below(MUTED)),
+                true => ((to.0, bottom + DROP), below(MUTED)),
                 false => ((from.0 - TICK as i32, from.1), beside(MUTED)),
             };
             if shown.is_some() {
@@ -268,7 +272,7 @@ impl Plot<'_, '_> {
         for (at, (x, &place)) in panel.x.iter().zip(&layout.places).enumerate() {
             let pixel = self.pixel(place, base);
             let row = layout.rows[at].unwrap_or(0);
-            let down = 4 + (row as f64 * ROW) as i32;
+            let down = DROP + (row as f64 * ROW) as i32;
             if !layout.is_turned && (form(panel) == Form::Lines || row > 0) {
                 root.draw(&PathElement::new([(pixel.0, bottom), (pixel.0, bottom + down - 1)], GRID))?;
             }
