@@ -70,7 +70,7 @@ impl Arena {
     }
 }
 
-/// Returns whether pages of this chunk of extents were freed a moment before: the next transaction but one need not wait for them.
+/// Returns whether pages of this chunk of extents were freed a moment before. The transaction after this one can use them without waiting.
 fn is_just_vacated<A: Access>(tx: &A, chunk: u64) -> bool {
     tx.is_just_vacated(start(tx.layout(), chunk), tx.layout().geometry.chunk_bytes)
 }
