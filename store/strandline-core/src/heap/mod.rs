@@ -93,8 +93,8 @@ pub trait Access {
     fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }
-    /// Returns whether some of the `bytes` bytes at `at` were freed so lately that to write them past the log would wait for another flush, though they are
-    /// durably free.
+    /// Returns whether some of the `bytes` bytes at `at` were freed so lately that a write past the log would wait for another block of the log, although
+    /// their freeing is durable.
     fn is_just_vacated(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }

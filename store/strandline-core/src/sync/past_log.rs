@@ -151,8 +151,8 @@ impl SharedLog {
         Self::page_groups(at, bytes).map(newest).fold(0, u64::max)
     }
 
-    /// Returns whether pages among the `bytes` bytes at `at` are durably free, and the next block of the log will be the first to say so: who wrote them now would
-    /// wait for a block of its own.
+    /// Returns whether pages among the `bytes` bytes at `at` are durably free, and the next block of the log will be the first to say so. A transaction that
+    /// wrote them now would wait for a block of its own.
     pub(crate) fn is_just_vacated<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> bool {
         let newest = self.newest_vacated(memory, at, bytes);
         memory.load(self.marked_transaction()) < newest && newest <= memory.load(self.durable_transaction())
