@@ -308,10 +308,6 @@ impl<C: Control> Access for Engine<C> {
         }
     }
 
-    fn is_just_vacated(&self, at: PersistentAddress, bytes: u64) -> bool {
-        self.shared_log.is_some_and(|log| log.is_just_vacated(&self.view.memory, at, bytes))
-    }
-
     #[cold]
     fn expect_returned(&self) {
         self.tell_returned();

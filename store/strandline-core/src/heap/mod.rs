@@ -93,11 +93,6 @@ pub trait Access {
     fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }
-    /// Returns whether some of the `bytes` bytes at `at` were freed so lately that a write past the log would wait for another block of the log, although
-    /// their freeing is durable.
-    fn is_just_vacated(&self, _at: PersistentAddress, _bytes: u64) -> bool {
-        false
-    }
     /// Returns which of the `pages` pages of extents from the one at `at` on, 64 at most, may still be lent to readers though they are free, as bits.
     fn lent(&self, _at: PersistentAddress, _pages: u64) -> u64 {
         0

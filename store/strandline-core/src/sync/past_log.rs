@@ -151,13 +151,6 @@ impl SharedLog {
         Self::page_groups(at, bytes).map(newest).fold(0, u64::max)
     }
 
-    /// Returns whether pages among the `bytes` bytes at `at` are durably free, and the next block of the log will be the first to say so. A transaction that
-    /// wrote them now would wait for a block of its own.
-    pub(crate) fn is_just_vacated<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> bool {
-        let newest = self.newest_vacated(memory, at, bytes);
-        memory.load(self.marked_transaction()) < newest && newest <= memory.load(self.durable_transaction())
-    }
-
     /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log says so. `false`: the log has no
     /// room for such a block, and the pages must not be written past it.
     ///

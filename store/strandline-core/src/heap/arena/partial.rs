@@ -3,7 +3,7 @@
 use super::{Arena, TRIES};
 use crate::error::Abort;
 use crate::heap::growth::reached_hint;
-use crate::heap::{Access, Chunk, Division, extents, room, start, table};
+use crate::heap::{Access, Chunk, Division, room, table};
 use crate::memory::PersistentAddress;
 
 impl Arena {
@@ -19,8 +19,7 @@ impl Arena {
             let Some(chunk) = self.partial[class].pop_front() else { break };
             match Chunk::decode(tx.hint(table(tx.layout(), chunk))) {
                 Some(Chunk::Small { class: now, arena }) if arena == self.index => {
-                    let is_wanted = now == class && room(tx, chunk, division) >= least;
-                    if !is_wanted || class == extents::CLASS && is_just_vacated(tx, chunk) {
+                    if now != class || room(tx, chunk, division) < least {
                         self.partial[now].push_back(chunk);
                         continue;
                     }
@@ -68,11 +67,6 @@ impl Arena {
             self.partial[class].push_back(chunk);
         }
     }
-}
-
-/// Returns whether pages of this chunk of extents were freed a moment before. The transaction after this one can use them without waiting.
-fn is_just_vacated<A: Access>(tx: &A, chunk: u64) -> bool {
-    tx.is_just_vacated(start(tx.layout(), chunk), tx.layout().geometry.chunk_bytes)
 }
 
 /// The free blocks for which it pays to go on to a chunk.
