@@ -241,15 +241,16 @@ fn small_histories_exhaustively() {
 const fn first_seed(step: Step) -> u64 {
     match step {
         Step::FreeDurable => 470,
-        Step::FreePunchFlush => 8673,
-        Step::PastLogDurable => 227,
+        Step::FreePunchFlush => 8707,
+        Step::PastLogDurable => 591,
+        Step::PastLogVacated => 477,
         Step::SyncForgetChecksums => 50,
         Step::SyncGrowthFlush => 419,
         Step::SyncJournalFlush => 875,
         Step::SyncReadWait => 441,
         Step::SyncRecoveryBlocks => 1852,
         Step::SyncRecoveryHeapFlush => 560,
-        Step::SyncRecoveryNumbers => 4773,
+        Step::SyncRecoveryNumbers => 5691,
         Step::SyncRingPlaces => 526,
         _ => 0,
     }

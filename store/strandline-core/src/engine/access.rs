@@ -255,6 +255,13 @@ impl<C: Control> Access for Engine<C> {
     }
 
     #[cold]
+    fn note_vacated(&mut self, at: PersistentAddress, bytes: u64) {
+        if self.shared_log.is_some() {
+            self.past_log.add_vacated(at, bytes);
+        }
+    }
+
+    #[cold]
     fn expect_stores(&mut self, at: PersistentAddress, bytes: u64) {
         self.past_log.use_otherwise(at, bytes);
         self.view.memory.expect_stores(at, bytes);

@@ -138,6 +138,7 @@ impl<C: Control> Engine<C> {
         self.view.memory.event(Event::Commit(transaction));
         self.gather_home();
         log.mark_dirty(&self.view, self.writes.words().iter().map(|&(at, _)| at));
+        self.note_vacating(log, transaction);
         self.keep_versions(transaction, counted);
         if versions::are_wanted(&self.view) {
             self.writes.words().iter().for_each(|&(at, value)| self.unsettle_vacated(log, at, value));

@@ -408,6 +408,9 @@ impl<C: Control> Engine<C> {
         }
         self.view.memory.event(Event::Executed(transaction));
         self.view.memory.event(Event::Commit(transaction));
+        if let Some(log) = self.shared_log {
+            self.note_vacating(log, transaction);
+        }
         let ended = self.end_large();
         // In memory it has happened, and cannot be taken back.
         let acknowledged = ended.map_err(|error| self.fail(error));

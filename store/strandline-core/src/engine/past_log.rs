@@ -14,7 +14,8 @@
 //!    blocks raised the versions of its lines when it became one of extents, so that a reader on its way to such a block conflicts.
 //!    Nor has the transaction itself allocated them before, or written to them by way of its write set.
 //! 2. *Durable.* The transaction that freed them is durable, and a later block of the log says so, so that recovery reports damage if the block with the
-//!    freeing rots. All transactions before it have stored home.
+//!    freeing rots. All transactions before it have stored home. Which transaction that was, each one that frees pages notes in its commit, before it
+//!    stores home; so does one that makes a chunk of other blocks one of extents.
 //! 3. *Settled.* They are in no checkpoint's set of pages, the log has no record for them that could be replayed, and no snapshot reads them
 //!    (`sync/past_log.rs`). A transaction that frees pages while there are snapshots marks them as unsettled in its commit.
 //! 4. *Backups.* No backup copies the heap file, since it copies the log afterwards. A backup that begins waits for writes that are under way, and a
@@ -33,7 +34,7 @@
 //! transaction is handed out what it has freed itself; and but for backups: `tests/all/values.rs` of
 //! `strandline` has one begin between a write and its commit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::heap::{self, Access, PagesAtHome};
 use crate::memory::device::DeviceFile;
@@ -56,6 +57,8 @@ pub(super) struct PastLog {
     allocated: BTreeMap<u64, u64>,
     /// Extents with pages that the transaction had allocated, and freed, before. Going back to a savepoint may need the old contents.
     again: Vec<(u64, u64)>,
+    /// The groups ([`SharedLog::page_groups`]) of the pages that the transaction frees. Going back to a savepoint may leave too many.
+    vacated: BTreeSet<u64>,
 }
 
 impl PastLog {
@@ -65,6 +68,12 @@ impl PastLog {
         self.unused.clear();
         self.allocated.clear();
         self.again.clear();
+        self.vacated.clear();
+    }
+
+    /// Adds pages that the transaction frees.
+    pub fn add_vacated(&mut self, at: PersistentAddress, bytes: u64) {
+        self.vacated.extend(SharedLog::page_groups(at, bytes));
     }
 
     /// Adds memory that was never handed out before.
@@ -152,7 +161,7 @@ impl<C: Control> Engine<C> {
         if backups.is_none() || self.past_log.backups.is_some_and(|before| backups != Some(before)) {
             return Ok(None);
         }
-        if !is_unused && !self.wait_for_freed(log, at)? {
+        if !is_unused && !self.wait_for_freed(log, at, bytes)? {
             return Ok(None);
         }
         if !log.are_settled(&self.view.memory, at, bytes) {
@@ -186,22 +195,20 @@ impl<C: Control> Engine<C> {
         })
     }
 
-    /// Waits until the transaction that freed the page at `at`, and all before it, are durable and have stored home. Returns false if the log has no
+    /// Waits until the transactions that freed these pages, and all before them, are durable and have stored home. Returns false if the log has no
     /// room for a block that records this.
-    fn wait_for_freed(&mut self, log: SharedLog, at: PersistentAddress) -> Result<bool, Abort> {
-        let newest = self.newest_free(at);
+    fn wait_for_freed(&mut self, log: SharedLog, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
+        let newest = log.newest_vacated(&self.view.memory, at, bytes);
         let waited = wait_for_commits(&self.view, newest, Step::PastLogDurable)
             .and_then(|()| log.wait_for_freed(&self.view, newest));
         waited.map_err(|error| self.fail(error))
     }
 
-    /// Returns an upper bound of the TxIDs that have freed pages in the chunk of `at`, in which this transaction has allocated some.
-    fn newest_free(&self, at: PersistentAddress) -> u64 {
-        let bitmap = match self.concurrency() {
-            Concurrency::Stm => heap::bitmap_of_pages(&self.view.layout, at),
-            _ => None,
-        };
-        bitmap.and_then(|bitmap| self.held_version_stm(bitmap)).unwrap_or(self.newest_seen)
+    /// In commit, under TxID `transaction`, before the transaction stores home: notes that it frees pages.
+    pub(super) fn note_vacating(&self, log: SharedLog, transaction: u64) {
+        if !self.past_log.vacated.is_empty() {
+            log.note_vacated(&self.view.memory, &self.past_log.vacated, transaction);
+        }
     }
 
     /// Flushes the heap file if the transaction has written past the log.

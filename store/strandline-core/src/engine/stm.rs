@@ -249,12 +249,6 @@ impl<C: Control> Engine<C> {
         true
     }
 
-    /// The version that the line of `at` had before this transaction took its lock, if it has it.
-    pub(super) fn held_version_stm(&self, at: PersistentAddress) -> Option<u64> {
-        let lock = self.view.memory.load(self.view.shared.lock(self.view.shared.lock_index(at)));
-        if self.owns(lock) { self.held.get((lock >> 32) as usize).map(|held| held.version) } else { None }
-    }
-
     /// As [`Engine::own_stm`], for a lock that is taken or beyond the horizon.
     #[inline(never)]
     fn own_again(&mut self, at: PersistentAddress) -> Result<(), Abort> {

@@ -79,11 +79,6 @@ pub(super) fn place(layout: &Layout, at: PersistentAddress, pages: u64) -> Optio
     (last < division.blocks && last / 64 == number / 64).then(|| (chunk, number, bits_of(number, pages)))
 }
 
-/// The word of the bitmap that has the page at `at`, of a chunk of extents.
-pub(crate) fn bitmap_of_pages(layout: &Layout, at: PersistentAddress) -> Option<PersistentAddress> {
-    place(layout, at, 1).map(|(chunk, number, _)| start(layout, chunk).word(number / 64))
-}
-
 /// The state of pages after the last committed transactions.
 pub(crate) enum PagesAtHome {
     /// They lie in a chunk that is free.

@@ -37,7 +37,7 @@ pub use arena::Arenas;
 pub(crate) use compact::bitmap_area;
 pub use compact::{held, hold, release};
 pub use extents::is_used;
-pub(crate) use extents::{PagesAtHome, are_allocated, bitmap_of_pages, pages_at_home, vacated_pages};
+pub(crate) use extents::{PagesAtHome, are_allocated, pages_at_home, vacated_pages};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
     ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
@@ -84,6 +84,9 @@ pub trait Access {
     fn raise_versions(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())
     }
+    /// When this transaction commits, the `bytes` bytes at `at`, whole pages, are free pages of extents or have become part of a chunk of them, and before that
+    /// they were of use to somebody.
+    fn note_vacated(&mut self, _at: PersistentAddress, _bytes: u64) {}
     /// The `bytes` bytes at `at`, which were handed out, are not for extents: much of them will soon be stored to.
     fn expect_stores(&mut self, _at: PersistentAddress, _bytes: u64) {}
     /// Returns whether this transaction is the first that was handed out the `bytes` bytes at `at`. It may return false if it does not know.

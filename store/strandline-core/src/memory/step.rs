@@ -220,6 +220,8 @@ pub enum Step {
     PastLogFlush,
     /// Past the log: the transactions that freed a page are durable, and have stored home, before it is written (a wait).
     PastLogDurable,
+    /// Past the log: a transaction that frees pages notes its TxID, before it stores home (a store).
+    PastLogVacated,
     /// Past the log: pages are written only if no record and no checkpoint stores to them (a comparison).
     PastLogSettled,
     /// Past the log: nor pages that a snapshot may read (a comparison).
@@ -300,7 +302,7 @@ pub enum Step {
 
 impl Step {
     /// The steps of the `Sync` domain.
-    pub const SYNC: [Self; 31] = [
+    pub const SYNC: [Self; 32] = [
         Self::SyncMarkBeforePages,
         Self::SyncMarkOwnWrite,
         Self::SyncMark,
@@ -330,6 +332,7 @@ impl Step {
         Self::SyncGrowthFlush,
         Self::PastLogFlush,
         Self::PastLogDurable,
+        Self::PastLogVacated,
         Self::PastLogSettled,
         Self::PastLogSnapshots,
     ];

@@ -135,6 +135,9 @@ fn is_aligned(bytes: &[u8]) -> bool {
 /// hundredths of a write; what was acknowledged before somebody deleted a file is lost with it in any case.
 const LOOK_EVERY: u64 = 16;
 
+/// From so many bytes on, what is kept in memory, too, is on its way to the disk before it is flushed: the next piece is prepared meanwhile.
+const BEGUN_BYTES: usize = 64 << 10;
+
 /// Threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
 const WRITERS: usize = 16;
 /// Runs of pages for each of them, at least.
@@ -319,7 +322,12 @@ impl Device for FileDevice {
 
     fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
         self.count_write(file, from);
-        self.file(file).buffered.write_all_at(from, offset)
+        let buffered = &self.file(file).buffered;
+        buffered.write_all_at(from, offset)?;
+        if from.len() >= BEGUN_BYTES {
+            system::begin_writing(buffered, offset, from.len() as u64);
+        }
+        Ok(())
     }
 
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {

@@ -23,8 +23,8 @@ use crate::error::Result;
 
 /// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
 const PRIVATE: u64 = 2;
-/// How many bitmaps there are: two more are of recent pages (`past_log.rs`).
-pub(super) const BITMAPS: u64 = 5;
+/// How many bitmaps there are: two more are of recent pages (`past_log.rs`), and the last one has a TxID for each word of the others.
+pub(super) const BITMAPS: u64 = 6;
 
 /// Pages given back while the gate is closed.
 const BATCH_PAGES: u64 = 512;

@@ -13,9 +13,12 @@
 //! There are two sets of recent pages, one of which is added to. A checkpoint empties the other one, and with the gate closed makes it the one that is
 //! added to.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, SharedLayout, View};
-use crate::memory::device::{AlignedBuffer, DeviceFile};
+use crate::memory::device::{DeviceFile, Page};
 use crate::memory::latch::load_in_order;
 use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
 
@@ -25,9 +28,10 @@ use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
 
 /// The number of the first of the two bitmaps of recent pages.
 const RECENT: u64 = 3;
-
-/// Pages that are written at a time.
-const BATCH_PAGES: usize = 64;
+/// The number of the bitmap in the words of which there are TxIDs.
+const VACATED: u64 = 5;
+/// Pages of which a word of a bitmap tells.
+const GROUP_PAGES: u64 = 64;
 
 impl SharedLog {
     /// Which of the two sets of recent pages is added to.
@@ -105,11 +109,46 @@ impl SharedLog {
     }
 
     /// A transaction in commit frees these pages while there may be snapshots that read them.
-    pub(crate) fn unsettle<M: Memory>(&self, memory: &M, pages: std::ops::Range<u64>) {
+    pub(crate) fn unsettle<M: Memory>(&self, memory: &M, pages: Range<u64>) {
         let first = PersistentAddress::new(pages.start * PAGE_BYTES);
         for (index, bits) in bits_of(first, (pages.end - pages.start) * PAGE_BYTES) {
             self.add_recent(memory, index, bits);
         }
+    }
+
+    /// Returns the numbers of the groups of pages that the `bytes` bytes at `at` lie in. Of each group the log knows the newest transaction that has freed pages.
+    pub(crate) fn page_groups(at: PersistentAddress, bytes: u64) -> Range<u64> {
+        let group_bytes = GROUP_PAGES * PAGE_BYTES;
+        at.offset() / group_bytes..(at.offset() + bytes).div_ceil(group_bytes)
+    }
+
+    /// The newest transaction that has freed pages of a group since the pool was opened, or 0.
+    fn vacated_by(&self, group: u64) -> VolatileAddress {
+        self.bitmap(VACATED, group)
+    }
+
+    /// Transaction `transaction`, in commit, frees pages of these groups.
+    pub(crate) fn note_vacated<M: Memory>(&self, memory: &M, groups: &BTreeSet<u64>, transaction: u64) {
+        if memory.omitted(Step::PastLogVacated) {
+            return;
+        }
+        for &group in groups {
+            let word = self.vacated_by(group);
+            let mut newest = memory.load(word);
+            while newest < transaction {
+                match memory.compare_exchange(word, newest, transaction) {
+                    Ok(_) => break,
+                    Err(now) => newest = now,
+                }
+            }
+        }
+    }
+
+    /// Returns the newest transaction that may have freed one of the pages of the `bytes` bytes at `at`, or 0. The caller has read in its transaction that
+    /// they are free, so that each that did has noted it.
+    pub(crate) fn newest_vacated<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> u64 {
+        let newest = |group| memory.load(self.vacated_by(group));
+        Self::page_groups(at, bytes).map(newest).fold(0, u64::max)
     }
 
     /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log says so. `false`: the log has no
@@ -246,15 +285,16 @@ impl SharedLog {
                 .forget_checksums(&mut (first..first + pages as u64))
                 .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
         }
-        let mut buffer = AlignedBuffer::new(PAGE_BYTES as usize * pages.min(BATCH_PAGES));
-        let pieces = words.chunks(BATCH_PAGES * PAGE_WORDS);
-        for (offset, piece) in (at.offset()..).step_by(BATCH_PAGES * PAGE_BYTES as usize).zip(pieces) {
-            let bytes = &mut buffer[..piece.len().next_multiple_of(PAGE_WORDS) * 8];
-            to_bytes(piece, bytes);
-            bytes[piece.len() * 8..].fill(0);
-            device
-                .write_kept(heap, offset, bytes)
-                .map_err(|e| self.poison(memory, Failure::HeapWrite, &e))?;
+        let (whole, rest) = words.split_at(words.len() / PAGE_WORDS * PAGE_WORDS);
+        let mut last = Page([0; PAGE_BYTES as usize]);
+        to_bytes(rest, &mut last.0);
+        let parts: [(u64, &[u8]); 2] = [
+            (at.offset(), bytemuck::cast_slice(whole)),
+            (at.word_inside(whole.len() as u64).offset(), if rest.is_empty() { &[] } else { &last.0 }),
+        ];
+        for (offset, bytes) in parts.into_iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            let written = device.write_kept(heap, offset, bytes);
+            written.map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
         }
         let bytes = pages as u64 * PAGE_BYTES;
         self.forget_private(memory, at, bytes);

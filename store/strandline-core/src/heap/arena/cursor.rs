@@ -107,6 +107,7 @@ impl Arena {
         } else if !had_extents && !tx.is_unused(base, bytes) {
             // Whoever has read its way to a block that was here notices: stores past the log raise no versions.
             tx.raise_versions(base, bytes)?;
+            tx.note_vacated(base, bytes);
         }
         for word in 0..division.words() {
             if tx.read(base.word(word))? != 0 {

@@ -25,7 +25,7 @@ use super::{
     Access, CLASSES, Chunk, Division, FREE, REGIONS, chunk_at, class_of, growth, inside, start, table,
 };
 use crate::error::{Abort, Error};
-use crate::memory::PersistentAddress;
+use crate::memory::{PAGE_BYTES, PersistentAddress};
 
 mod cursor;
 mod pages;
@@ -322,6 +322,9 @@ impl Arena {
             return Ok(false);
         }
         tx.write(base.word_inside(word), used & !bits)?;
+        if class == extents::CLASS {
+            tx.note_vacated(base.byte(division.header + number * PAGE_BYTES), count * PAGE_BYTES);
+        }
         if arena == self.index {
             self.list(class, chunk);
         }

@@ -131,6 +131,9 @@ pub fn open_unbuffered(_: &File, _: bool, _: bool) -> io::Result<File> {
     unsupported()
 }
 
+/// The system begins to write when it thinks fit.
+pub fn begin_writing(_: &File, _: u64, _: u64) {}
+
 /// No write is durable by itself: `O_DSYNC` leaves the drive's own cache as it is.
 pub fn write_durable(_: &File, _: u64, _: &[u8]) -> io::Result<usize> {
     unsupported()

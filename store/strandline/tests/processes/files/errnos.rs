@@ -60,6 +60,7 @@ const CALLS: &[(i64, &str, &[i32])] = &[
     (SYS_pwritev2, "pwritev2", &[EFBIG, ENXIO, EPIPE]),
     (SYS_fsync, "fsync", &[EBADF]),
     (SYS_fdatasync, "fdatasync", &[EBADF]),
+    (SYS_sync_file_range, "sync_file_range", &[EBADF, ESPIPE]),
     (SYS_ftruncate, "ftruncate", &[EFBIG, ETXTBSY]),
     (SYS_fallocate, "fallocate", &[EFBIG, ENODEV, ESPIPE, ETXTBSY]),
     (SYS_flock, "flock", &[EWOULDBLOCK, EBADF]),
