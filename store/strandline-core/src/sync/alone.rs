@@ -172,7 +172,7 @@ impl SharedLog {
     /// Ends what [`SharedLog::begin_alone`] has begun. When this returns, transaction `transaction` is durable in the heap file.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned), after which the outcome is unknown.
     pub(crate) fn end_alone<M: Memory>(
         &self,
         view: &View<M>,

@@ -29,7 +29,7 @@ impl SharedLog {
     /// Waits until the transaction with this TxID and all before it are durable in the log. Leads a flush if no other thread does.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned), after which the outcome is unknown.
     pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
         let memory = &view.memory;
         self.wait_flushed(view, false, || memory.load(self.durable_transaction()) >= transaction)
