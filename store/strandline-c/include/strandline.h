@@ -172,7 +172,7 @@ typedef struct {
   uint32_t map_ahead;
   // Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
   uint32_t assume_persistent;
-  // The greatest size that a new database can reach, in bytes, a multiple of 4096; 0: 1 TB.
+  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
   uint64_t size;
   // Bytes to allocate on the disk for a new database immediately; 0: what it needs.
   uint64_t initial_size;

@@ -9,8 +9,8 @@
 //!       9       number of logs
 //!       10      bytes in a log
 //!       11      bytes in a chunk
-//!       12      required features: a library that does not know one of them must not open the pool
-//!       13      optional features: a library that does not know one of them may still open it
+//!       12      required features: who does not know one of them must not open the pool
+//!       13      optional features: who does not know one of them may open it all the same
 //!       14..510 zero
 //!       511     CRC-32C of the 4088 bytes before it
 //! ```
@@ -23,13 +23,13 @@ use crate::error::{Error, Result};
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
 pub const FORMAT_VERSION: u64 = 5;
-/// The required features that this library knows; there are none yet.
+/// The required features that this library knows: none yet.
 pub const REQUIRED_FEATURES: u64 = 0;
 /// The longest layout name, in bytes.
 pub const LAYOUT_NAME_BYTES: usize = 32;
 const CHECKED: usize = PAGE_BYTES as usize - 8;
 
-/// The content of a pool's header.
+/// What a pool's header says.
 ///
 /// ```
 /// use strandline_core::Error;
@@ -50,7 +50,7 @@ pub struct Header {
     pub version: u64,
     /// The pool's own number, which binds its files together.
     pub uuid: PoolId,
-    /// The name that the owning program gave to the data.
+    /// The name that the program which owns the data gave it.
     pub layout_name: String,
     /// The sizes that determine the layout.
     pub geometry: Geometry,
@@ -61,10 +61,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// Creates the header of a new pool.
+    /// A header for a new pool.
     ///
     /// # Errors
-    /// Returns an error if the name is too long or contains a NUL, if the geometry is impossible, or if the system has no random numbers.
+    /// Returns an error if the name is too long or holds a NUL, or the geometry is impossible or if the system has no random numbers.
     pub fn new(layout_name: &str, geometry: Geometry) -> Result<Self> {
         if layout_name.len() > LAYOUT_NAME_BYTES || layout_name.contains('\0') {
             return Err(Error::Parameter(format!(
@@ -82,7 +82,7 @@ impl Header {
         })
     }
 
-    /// Encodes the header as the first 4096 bytes of the file.
+    /// The header as the first 4096 bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES as usize];
         page[..8].copy_from_slice(&MAGIC);
@@ -99,9 +99,9 @@ impl Header {
         page
     }
 
-    /// Tries to restore a damaged header page. Replaces what is known from elsewhere: the magic, the version, the zeros, the size (which the pool
-    /// stores twice) and the UUID (which the pool's log contains). Returns the page only if its checksum is then right; for a wrong page, this
-    /// happens once in 2^29 times.
+    /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
+    /// (magic, version, zeros, the size that stands in the pool once more, the UUID that the pool's log names), and only if
+    /// the checksum fits then, which another page's would once in 2^29 times.
     #[inline]
     pub(crate) fn mend(page: &[u8], size: Option<u64>, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
         if page.len() < PAGE_BYTES as usize {
@@ -124,15 +124,16 @@ impl Header {
             }
             page
         });
-        // Whether the file was truncated as well is not checked here.
+        // A file that was cut short as well is for others to judge.
         let fits = |page: &Vec<u8>| Self::decode(page, u64::MAX, Path::new("")).is_ok();
         sources.into_iter().find(fits)
     }
 
-    /// Decodes the header of a file of `file_bytes` bytes. `page` holds the file's first page, or as much of it as exists. Messages name `path`.
+    /// Reads the header of a file of `file_bytes` bytes that begins with `page` (as much of a page as the
+    /// file has). `path` is for messages.
     ///
     /// # Errors
-    /// Returns a distinct error for a foreign, truncated, newer, older or damaged file.
+    /// A distinct one for a foreign, truncated, newer, older or damaged file.
     pub fn decode(page: &[u8], file_bytes: u64, path: &Path) -> Result<Self> {
         check_format(page, file_bytes, path)?;
         let damaged = |what: &str| damaged(path, what);
@@ -162,7 +163,7 @@ impl Header {
 /// Checks that `page` is an intact header of a format that this library knows.
 ///
 /// # Errors
-/// Returns a distinct error for a foreign, truncated, newer, older or damaged file.
+/// A distinct one for a foreign, truncated, newer, older or damaged file.
 fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     let path = || path.to_owned();
     if page.len() < 8 || page[..8] != MAGIC {
@@ -182,7 +183,7 @@ fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     if word(page, 511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
         return Err(damaged(&path(), "its checksum does not match"));
     }
-    // This comes after the checksum, so that a damaged version number counts as damage in each format.
+    // Whatever the format, a damaged version is damage.
     if version < FORMAT_VERSION {
         return Err(Error::OlderFormat { path: path(), found: version, supported: FORMAT_VERSION });
     }
@@ -197,7 +198,7 @@ fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns word `number` of a header's page.
+/// The word number `number` of a header's page.
 fn word(page: &[u8], number: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&page[8 * number..8 * number + 8]);
@@ -221,7 +222,7 @@ mod tests {
             let mut damaged = page.clone();
             damaged[at] ^= 0x81;
             let is_known = match at / 8 {
-                // The name, the logs, the chunks and the checksum are not stored elsewhere.
+                // The name, the logs and the chunks stand nowhere else; nor does the checksum.
                 4..=7 | 9..=13 => false,
                 511 => at % 8 >= 4,
                 _ => true,
