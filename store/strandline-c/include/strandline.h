@@ -174,9 +174,9 @@ typedef struct {
   uint32_t assume_persistent;
   // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
   uint64_t size;
-  // Bytes to allocate on the disk for a new database immediately; 0: what it needs.
+  // Bytes that the file of a new database has on the disk at once; 0: what it needs.
   uint64_t initial_size;
-  // Bytes of address space to reserve, a multiple of 4096; 0: enough for the database's greatest size.
+  // Bytes of address space to reserve, a multiple of 4096; 0: as many as the database can come to have.
   uint64_t address_space;
   // `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
   uint64_t log_bytes;

@@ -27,7 +27,7 @@ pub struct StrandlineOptions {
     pub map_ahead: u32,
     /// Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
     pub assume_persistent: u32,
-    /// The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
+    /// The greatest size that a new database can reach, in bytes, a multiple of 4096; 0: 1 TB.
     pub size: u64,
     /// Bytes to allocate on the disk for a new database immediately; 0: what it needs.
     pub initial_size: u64,
