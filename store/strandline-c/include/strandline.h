@@ -172,11 +172,11 @@ typedef struct {
   uint32_t map_ahead;
   // Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
   uint32_t assume_persistent;
-  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB.
+  // The greatest size that a new database can reach, in bytes, a multiple of 4096; 0: 1 TB.
   uint64_t size;
-  // Bytes that the file of a new database has on the disk at once; 0: what it needs.
+  // Bytes to allocate on the disk for a new database immediately; 0: what it needs.
   uint64_t initial_size;
-  // Bytes of address space to reserve, a multiple of 4096; 0: as many as the database can come to have.
+  // Bytes of address space to reserve, a multiple of 4096; 0: enough for the database's greatest size.
   uint64_t address_space;
   // `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
   uint64_t log_bytes;
