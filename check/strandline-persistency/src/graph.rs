@@ -16,6 +16,7 @@ impl NodeSet {
         Self(vec![0; size.div_ceil(64)])
     }
 
+    /// Adds `node`.
     pub fn insert(&mut self, node: usize) {
         self.0[node / 64] |= 1 << (node % 64);
     }

@@ -175,9 +175,9 @@ typedef struct {
   // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time, and
   // in one of less than 64 MB one for each 4 MB.
   uint64_t size;
-  // Bytes that the file of a new database has on the disk at once; 0: what it needs.
+  // Bytes to allocate on the disk for a new database immediately; 0: what it needs.
   uint64_t initial_size;
-  // Bytes of address space to reserve, a multiple of 4096; 0: as many as the database can come to have.
+  // Bytes of address space to reserve, a multiple of 4096; 0: enough for the database's greatest size.
   uint64_t address_space;
   // `STRANDLINE_SYNC`: the most bytes of log; 0: 64 MB.
   uint64_t log_bytes;
@@ -713,7 +713,7 @@ int strandline_read(const StrandlineDatabase *database,
                     StrandlineBody body,
                     void *argument);
 
-// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it, and it never runs again. The
+// Begins a snapshot: the database as it is now, for reads that take long. Writers do not wait for it, and its reads never have to be repeated. The
 // database cannot be closed before the snapshot has ended.
 //
 // Threads: any, at the same time as others use the database. The snapshot may move to another thread between calls.

@@ -29,6 +29,7 @@ pub struct Test {
 /// An 8-byte location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
+    /// The location's name in the test.
     pub name: String,
     /// The index of its line.
     pub line: usize,
@@ -48,7 +49,9 @@ pub enum Operand {
 pub enum Operation {
     /// `store` or `store-nt`.
     Store {
+        /// The location's index in the test.
         location: usize,
+        /// The value to store.
         value: Operand,
         /// `store-nt`: only fences order it, in visibility and in persistence; it is written back without a request.
         non_temporal: bool,
@@ -57,12 +60,14 @@ pub enum Operation {
     Load {
         /// The register that gets the value.
         register: usize,
+        /// The location's index in the test.
         location: usize,
     },
     /// `cas`.
     CompareExchange {
         /// The register that gets the old value.
         register: usize,
+        /// The location's index in the test.
         location: usize,
         /// The value that the location must have for the exchange.
         expected: Operand,
@@ -73,6 +78,7 @@ pub enum Operation {
     FetchAdd {
         /// The register that gets the old value.
         register: usize,
+        /// The location's index in the test.
         location: usize,
         /// The number to add.
         amount: Operand,

@@ -1,10 +1,10 @@
-//! The address space of a pool: how much of it is reserved for the pool's growth, and for the volatile words that belong to it.
+//! The address space of a pool, which is reserved for its growth and for its volatile words.
 
 use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES, SharedLayout};
 use crate::memory::{Mapping, MappingKind, SharedFile};
 
-/// The mappings of a pool, and the layouts that they are for.
+/// The mappings of a pool, and their layouts.
 pub(super) struct AddressSpace {
     pub layout: Layout,
     pub shared: SharedLayout,
@@ -13,13 +13,13 @@ pub(super) struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// Maps `file`, a pool with this layout, and the volatile words of `shared_for`.
+    /// Maps `file`, a pool with this layout, and the volatile words that `shared_for` returns.
     ///
-    /// A pool that is only read gets as many bytes as it has. Another one gets `wanted`, or if that is `None` as many as it can come to have.
-    /// Where the system refuses so many, it gets the first half, quarter, and so on that leaves as much again to the program.
+    /// A pool that is open for reading only gets its own size. Another one gets `wanted` bytes, or without that its greatest size. If the system
+    /// refuses so much, it gets the first half, quarter and so on that leaves the program as much again.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if `wanted` is less than the pool has, [`Error::Io`] if the system refuses so little, and
+    /// Returns [`Error::Parameter`] if `wanted` is less than the pool's size, [`Error::Io`] if the system refuses even that, and
     /// [`Error::NotPersistentMemory`].
     pub fn reserve(
         file: &SharedFile,
@@ -56,14 +56,14 @@ impl AddressSpace {
         }
     }
 
-    /// Returns whether the system would give the program as much as these mappings take.
+    /// Returns whether the system would give the program as much address space again.
     fn leaves_as_much(&self) -> bool {
         let taken = self.persistent.reserved() + self.volatile.reserved();
         Mapping::anonymous(taken.next_multiple_of(PAGE_BYTES)).is_ok()
     }
 }
 
-/// Returns whether the system refuses so much address space; valgrind's word for it is `EINVAL`.
+/// Returns whether the system refused the address space; valgrind does so with `EINVAL`.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if matches!(source.raw_os_error(), Some(libc::ENOMEM | libc::EINVAL)))
 }

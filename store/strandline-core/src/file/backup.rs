@@ -1,13 +1,13 @@
 //! A consistent copy of a pool while transactions run.
 //!
-//! In the `Sync` domain only checkpoints write the heap file, and only they free blocks of the log. While they are held, heap
-//! file and log from S on are together a state that recovery understands, and stay so: commits append to the log, and nothing
-//! that the copy needs changes. The copy is the heap file, then the log from S to its durable end.
+//! In the `Sync` domain, only checkpoints write the heap file and free blocks of the log. While checkpoints are prevented, the heap file and the log
+//! from S on form a state from which recovery can start, and this remains so: commits append to the log, and nothing that the copy needs changes. The
+//! copy consists of the heap file, and then the log from S to its durable end.
 //!
-//! In the other domains what is committed is at home in the mapped memory, and the logs are not needed beside it. The copy is
-//! of a time without commits: nobody begins meanwhile, and if one of those that ran has committed, it is made again.
+//! In the other domains, what is committed is home in the mapped memory, so the logs are not needed. The copy is made while no transaction commits:
+//! none begins meanwhile, and if a running one has committed, the copy is repeated.
 //!
-//! The copy is opened and closed at once, which proves that it can be, and leaves one file.
+//! The copy is opened and closed immediately, which proves that this is possible, and leaves one file.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -34,10 +34,10 @@ use crate::sync;
 use crate::sync::{BLOCK_BYTES, FileDevice, SharedLog, Verifier};
 use crate::transaction::Concurrency;
 
-/// Bytes copied at a time.
+/// Number of bytes that are copied at a time.
 const PIECE: usize = 1 << 20;
 
-/// What a backup holds.
+/// A report of a backup.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -49,26 +49,26 @@ const PIECE: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// Bytes of the pool without its log that were copied; zeros were not.
+    /// Bytes of the pool that were copied, without its log and without zeros.
     pub heap_bytes: u64,
-    /// Blocks of the log that were copied; 0 outside the `Sync` domain, where the log is not needed.
+    /// Number of the log's blocks that were copied; 0 outside the `Sync` domain, where the log is not needed.
     pub log_blocks: u64,
-    /// Transactions of theirs that the copy's recovery replayed.
+    /// Number of transactions in these blocks that the copy's recovery has replayed.
     pub replayed: u64,
 }
 
-/// A pool, as the backup needs it.
+/// What a backup needs of a pool.
 pub(super) struct Source<'p> {
     pub view: View<Native>,
     pub header: &'p Header,
-    /// The pool's file, for errors.
+    /// The path of the pool's file, for errors.
     pub path: &'p Path,
-    /// Whose owner and permissions the copy gets.
+    /// The file whose owner and permissions the copy gets.
     pub file: &'p File,
     pub kind: Kind<'p>,
 }
 
-/// Where its newest state is.
+/// Where the pool's newest state is.
 pub(super) enum Kind<'p> {
     /// In the files.
     Sync(&'p FileDevice, SharedLog),
@@ -79,14 +79,14 @@ pub(super) enum Kind<'p> {
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
     let to = free_place(to)?;
-    // What a backup that was killed has left.
+    // Removes what a killed backup has left.
     checksums::remove(&to)?;
     remove_leavings_of_pool(&to);
     let like = source.file.metadata().map_err(cannot("look at the pool", source.path))?;
     let heap = NewFile::create(&to, Some(&like))?;
     let (heap_bytes, log_blocks, replayed) = match source.kind {
         Kind::Sync(device, shared_log) => {
-            // The copy holds everything without its log once it is closed, so that this one never gets its name.
+            // Once the copy is closed, its heap file is complete without the log, so the log never gets its name.
             let log = NewFile::create(&log_path(&to), Some(&like))?;
             let (heap_bytes, log_blocks, checksums) =
                 copy_files(source, device, shared_log, (&to, &heap, &log))?;
@@ -105,7 +105,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
             (heap_bytes, 0, recovery.replayed())
         }
     };
-    // What was read may be what a failed flush has lost.
+    // Data that was read may be what a failed flush has lost, so this checks for a failure.
     source.view.memory.check_poison()?;
     match heap.publish()? {
         None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
@@ -113,10 +113,10 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     }
 }
 
-/// Where a backup at `to` will be.
+/// Returns the path of a backup at `to`.
 ///
 /// # Errors
-/// Returns an error if there is something already. A log that is there would be taken for the backup's.
+/// Returns an error if something exists there. An existing log would be mistaken for the backup's.
 pub(super) fn free_place(to: &Path) -> Result<PathBuf> {
     let to = resolve(to).map_err(cannot("create the backup", to))?;
     check_name(&to)?;
@@ -132,7 +132,7 @@ pub(super) fn exists(to: &Path) -> Error {
     cannot("create the backup", to)(ErrorKind::AlreadyExists.into())
 }
 
-/// Compares the objects of a pool with those of its copy, or with those of the pool after it was moved.
+/// Compares the usage of a pool with that of its copy, or with its own after it was compacted.
 ///
 /// # Errors
 /// Returns [`Error::Damaged`] if they differ.
@@ -142,7 +142,7 @@ pub fn compare_usage(there: &HeapUsage, moved: &HeapUsage) -> Result<()> {
     compare_moved(bytes, there.allocated_bytes, moved.allocated_bytes)
 }
 
-/// The parts of a pool of `bytes` bytes in which there can be anything but zeros and logs of threads. They are whole pages.
+/// Returns the parts of a pool of `bytes` bytes that can contain anything but zeros and threads' logs. They are whole pages.
 fn used_parts(view: &View<Native>, bytes: u64) -> [Range<u64>; 3] {
     let layout = &view.layout;
     let table = layout.chunk_table.word(layout.chunks_in(bytes).min(layout.chunk_count)).offset();
@@ -150,7 +150,7 @@ fn used_parts(view: &View<Native>, bytes: u64) -> [Range<u64>; 3] {
     [0..layout.logs.offset(), layout.data.offset()..table, layout.chunks.offset()..bytes]
 }
 
-/// Copies heap, log and checksums as they are; bytes and blocks copied.
+/// Copies the heap, the log and the checksums as they are. Returns the numbers of bytes and blocks.
 fn copy_files(
     source: &Source<'_>,
     device: &FileDevice,
@@ -167,7 +167,7 @@ fn copy_files(
         let copied = copy_heap(source, device, (heap, size), verifier.as_mut())?;
         let checksums = verifier.map(|_| checksums::copy(device, name, source.file)).transpose()?;
         let blocks = copy_log(source, device, shared_log, log)?;
-        // The file may have grown since its copy; what is new in it stands in the log alone.
+        // The file may have grown since it was copied. All that is new in it is in the log.
         size_heap(source, device, heap)?;
         flush::file(heap.file()).map_err(cannot("flush", heap.path()))?;
         flush::file(log.file()).map_err(cannot("flush", log.path()))?;
@@ -179,14 +179,14 @@ fn cannot_read_checksums(source: &Source<'_>) -> impl Fn(io::Error) -> Error {
     cannot("read for a backup the checksums of", source.path)
 }
 
-/// Gives the heap's copy the size that the heap file has now, and returns it.
+/// Gives the heap's copy the present size of the heap file. Returns the size.
 fn size_heap(source: &Source<'_>, device: &FileDevice, to: &NewFile) -> Result<u64> {
     let size = device.size(DeviceFile::Heap).map_err(cannot("read the size of", source.path))?;
     to.file().set_len(size).map_err(cannot("size", to.path()))?;
     Ok(size)
 }
 
-/// Copies what the heap file of `size` bytes holds besides zeros; the bytes copied.
+/// Copies the heap file of `size` bytes except for zeros. Returns the number of bytes copied.
 fn copy_heap(
     source: &Source<'_>,
     device: &FileDevice,
@@ -202,7 +202,7 @@ fn copy_heap(
             if let Some(verifier) = &mut verifier {
                 verify_pages(source, verifier, at, piece)?;
             }
-            // What is not written stays a hole, which reads as zeros.
+            // What is not written remains a hole, which reads as zeros.
             if piece.iter().any(|&byte| byte != 0) {
                 to.file().write_all_at(piece, at).map_err(cannot("write", to.path()))?;
                 copied += piece.len() as u64;
@@ -215,7 +215,7 @@ fn copy_heap(
 /// Compares the pages that were read from `at` on with their checksums.
 ///
 /// # Errors
-/// Returns [`Error::Damaged`] for the first page that does not fit.
+/// Returns [`Error::Damaged`] for the first page that differs from its checksum.
 fn verify_pages(source: &Source<'_>, verifier: &mut Verifier<'_>, at: u64, pages: &[u8]) -> Result<()> {
     for (page, contents) in (at / PAGE_BYTES..).zip(pages.chunks_exact(PAGE_BYTES as usize)) {
         if verifier.is_damaged(page, contents).map_err(cannot_read_checksums(source))? {
@@ -228,8 +228,7 @@ fn verify_pages(source: &Source<'_>, verifier: &mut Verifier<'_>, at: u64, pages
     Ok(())
 }
 
-/// Copies the log's header, and the blocks that are needed, as far as they are durable by now: call it after the heap was copied. The number
-/// of blocks copied.
+/// Copies the log's header and the needed blocks that are durable by now. Call this after the heap was copied. Returns the number of blocks.
 fn copy_log(source: &Source<'_>, device: &FileDevice, shared_log: SharedLog, to: &NewFile) -> Result<u64> {
     let size = device.size(DeviceFile::Log).map_err(cannot("read the size of the log of", source.path))?;
     to.file().set_len(size).map_err(cannot("size", to.path()))?;
@@ -248,8 +247,8 @@ fn copy_log(source: &Source<'_>, device: &FileDevice, shared_log: SharedLog, to:
     Ok(blocks.end - blocks.start)
 }
 
-/// Copies what is at home in memory, as of a time at which all of it is committed. Returns the bytes copied, and the heap's usage at that
-/// time.
+/// Copies the home locations from memory, at a moment at which all of their content is committed. Returns the number of bytes, and the heap's usage
+/// at that moment.
 fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> Result<(u64, HeapUsage)> {
     let memory = &view.memory;
     let token = match concurrency {
@@ -260,10 +259,10 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
     let write = cannot("write", to.path());
     let to = to.file();
     biased::lock(memory, token, None)?;
-    // Nobody leases a log, so that the scheme stays what it is.
+    // Prevents that a log is leased, and thus that the scheme changes.
     memory.lock(SharedLayout::LEASES);
     let is_redo = PoolState::decode(memory.load(Layout::STATE)).scheme == BPPM.code;
-    // What the volatile pseudo-scheme stores nobody isolates.
+    // Nobody isolates the stores of the volatile pseudo-scheme, so such a pool cannot be copied.
     let is_unprotected = || PoolState::decode(memory.load(Layout::STATE)).unprotected;
     let copied = match is_redo {
         true => loop {
@@ -273,10 +272,10 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
                     memory.pause();
                 }
             }
-            // Whoever has seen a word that a commit has stored home sees its TxID too, which it took before.
+            // A commit takes its TxID before it stores words home. So if the copy has read such a word, this sees the TxID as well.
             let copied = copy_words(view, clock, to).map_err(&write);
             match copied.and_then(|bytes| Ok((bytes, heap::usage(view)?))) {
-                // A commit ran meanwhile: the copy mixes two states.
+                // A transaction has committed meanwhile, so the copy mixes two states.
                 _ if memory.load(SharedLayout::CLOCK) != clock => {}
                 Ok(_) if is_unprotected() => break Err(Error::Unprotected { path: None }),
                 copied => break copied,
@@ -291,10 +290,10 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
     Ok(copied)
 }
 
-/// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`; bytes copied.
+/// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`. Returns the number of bytes.
 fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
     let size = view.memory.size(Space::Persistent);
-    // What is not written is a hole, and so zero.
+    // What is not written is a hole, which reads as zeros.
     to.set_len(0)?;
     to.set_len(size)?;
     let mut words = vec![0; PIECE / 8];
@@ -317,7 +316,7 @@ fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64
     Ok(copied)
 }
 
-/// Recovers the copy and closes it. Returns what recovery did, and the copy's usage.
+/// Recovers the copy and closes it. Returns the report of its recovery, and its usage.
 fn settle(
     source: &Source<'_>,
     heap: &NewFile,
@@ -326,7 +325,7 @@ fn settle(
 ) -> Result<(Recovery, HeapUsage)> {
     let options = Options {
         layout_name: source.header.layout_name.clone(),
-        // A copy of memory is cleanly closed, and opens under any domain.
+        // A copy of memory is cleanly closed, so any domain can open it.
         domain: if log.is_some() { Domain::Sync } else { Domain::Process },
         lock_bits: 10,
         ..Options::default()

@@ -1,4 +1,4 @@
-//! Looking a pool over for damage, and at what it holds. Nothing is changed.
+//! Checks a pool for damage and inspects its content, without changing anything.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -21,21 +21,21 @@ use crate::sync;
 use crate::sync::{FileDevice, Verifier};
 use crate::transaction::{Read, Runner, Transaction};
 
-/// What hangs from a root word.
+/// What a root word refers to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RootReport {
     /// The root's number, from 0 to 7.
     pub index: u64,
-    /// The address that it holds.
+    /// The address in the root word.
     pub address: u64,
-    /// What is there, as far as its first words say.
+    /// A description of what is there, as far as its first words tell.
     pub what: String,
-    /// The first eight words of it; fewer where the heap ends.
+    /// Its first eight words, or fewer at the heap's end.
     pub words: Vec<u64>,
 }
 
-/// What a look at a pool found.
+/// The report of a check.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -51,25 +51,25 @@ pub struct RootReport {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {
-    /// Header, state, recovery; `None` where they are damaged.
+    /// Header, state and recovery, or `None` if they are damaged.
     pub info: Option<PoolInfo>,
-    /// What hangs from the roots that are in use.
+    /// What the used roots refer to.
     pub roots: Vec<RootReport>,
-    /// The heap's small blocks by size, with what compaction would give back.
+    /// The heap's small blocks by size, and what a compaction would give back.
     pub classes: Vec<ClassUsage>,
-    /// What is damaged; empty if nothing is.
+    /// Descriptions of all damage; empty if there is none.
     pub damage: Vec<String>,
 }
 
-/// So many places whose checksums do not fit are listed.
+/// The most places with wrong checksums that are listed.
 const MOST_RUNS: usize = 20;
 
-/// Checks the pool at `path`: header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed (in a private copy);
-/// the heap's table and bitmaps; that every root leads to a block of the heap; the type of a store's root; keys, hashes and chains of a key-value
-/// store that hangs from a root; that all pages are what was written there, where the pool has checksums.
+/// Checks the pool at `path`: its header, log header, checkpoint slots, sizes and checksums; that its logs can be read and replayed, in a private
+/// copy; the heap's table and bitmaps; that each root refers to a block of the heap; the type of a store's root; keys, hashes and chains of a
+/// key-value store to which a root refers; and, if the pool has checksums, that all pages are as they were written.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, is not a pool, or is in use. Damage is in the report.
+/// Returns an error if the file cannot be read, is not a pool, or is in use. Damage is not an error, but in the report.
 pub fn check(path: impl AsRef<Path>, schemes: Schemes) -> Result<CheckReport> {
     let path = path.as_ref();
     let mut report = CheckReport::default();
@@ -96,7 +96,7 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
     check_log(&pool, path, &info, report)?;
     check_pages(&pool, &info, report)?;
     report.info = Some(info);
-    // In the `Sync` domain nobody needs the directory; the next domain may.
+    // The `Sync` domain does not need the log directory, but the next domain may.
     scheme::logs(&pool.native_view()?)?;
     report.classes = heap::classes(&pool.native_view()?)?;
     let mut worker = pool.worker()?;
@@ -106,7 +106,7 @@ fn look(path: &Path, schemes: Schemes, report: &mut CheckReport) -> Result<()> {
     Ok(())
 }
 
-/// Reports damage in checkpoint slots and log of the pool that was opened at `path`.
+/// Reports damage in the checkpoint slots and the log of the pool at `path`.
 fn check_log(pool: &Pool, path: &Path, info: &PoolInfo, report: &mut CheckReport) -> Result<()> {
     match &info.log {
         LogFile::Wrong(problem) => report.damage.push(problem.clone()),
@@ -121,7 +121,7 @@ fn check_log(pool: &Pool, path: &Path, info: &PoolInfo, report: &mut CheckReport
     Ok(())
 }
 
-/// Reports the pages that do not fit their checksums.
+/// Reports pages that differ from their checksums.
 fn check_pages(pool: &Pool, info: &PoolInfo, report: &mut CheckReport) -> Result<()> {
     match checksums::find_own(pool.path(), &pool.file, &info.header, true) {
         Ok(None) => {}
@@ -132,7 +132,7 @@ fn check_pages(pool: &Pool, info: &PoolInfo, report: &mut CheckReport) -> Result
     Ok(())
 }
 
-/// Reports what the root number `index` refers to, whose word is at `root`, and its damage.
+/// Reports what root number `index` refers to, and damage there. Its word is at `root`.
 fn report_root(
     worker: &mut impl Runner,
     index: u64,
@@ -167,10 +167,10 @@ fn report_root(
     Ok(())
 }
 
-/// Damage anywhere in the log of a pool that was not closed.
+/// Returns damage anywhere in the log of a pool that was not closed.
 fn damaged_log(pool: &Pool, device: &FileDevice, info: &PoolInfo) -> Result<Option<String>> {
     if info.in_use.is_none() {
-        // Nothing in it is needed.
+        // A clean pool needs nothing from its log.
         return Ok(None);
     }
     let read = |error| cannot("read", &log_path(pool.path()))(error);
@@ -180,7 +180,7 @@ fn damaged_log(pool: &Pool, device: &FileDevice, info: &PoolInfo) -> Result<Opti
     Ok(sync::damaged_log(device, &own, ring).map_err(read)?.map(|damage| damage.to_string()))
 }
 
-/// What pages are not as they were written, by their checksums.
+/// Returns descriptions of the pages that differ from their checksums.
 fn compare(pool: &Pool, device: &FileDevice) -> Result<Vec<String>> {
     let left_out = match pool.shared_log() {
         Some(log) => log.logged_pages(&pool.native_view()?)?,
@@ -202,7 +202,7 @@ fn compare(pool: &Pool, device: &FileDevice) -> Result<Vec<String>> {
     Ok(said.chain(rest).collect())
 }
 
-/// What a store's root in root word `index` is; `None` if there is none.
+/// Returns a description of the store whose root is in root word `index`, if there is one.
 fn describe_root(runner: &mut impl Runner, index: u64) -> Result<Option<String>> {
     if index > 0 {
         return Ok(None);

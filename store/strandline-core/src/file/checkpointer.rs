@@ -1,4 +1,4 @@
-//! The thread that runs the checkpoints of a `Sync` pool, and the pool's state in its file.
+//! The thread that takes the checkpoints of a `Sync` pool, and the pool's state in its file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::memory::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::{Memory, Native};
 use crate::sync::SharedLog;
 
-/// Writes the pool's state, and its watermark where one is given, durably.
+/// Writes the pool's state durably, and its watermark if one is given.
 pub(super) fn write_state(device: &dyn Device, state: u64, watermark: Option<u64>) -> Result<()> {
     let page_at = Layout::STATE.offset();
     let mut page = AlignedBuffer::new(PAGE_BYTES as usize);

@@ -1,7 +1,7 @@
-//! Giving the space of free chunks back to the file system, while transactions run; and how much a pool takes.
+//! Gives the space of free chunks back to the file system while transactions run, and reports how much space a pool takes.
 //!
-//! `engine/free_memory.rs` has the protocol. What the file has grown ahead of need is made chunks of the heap before; the file becomes shorter
-//! when the pool is closed (`shrink.rs`). A pool that was not closed is searched for held chunks when it is opened.
+//! `engine/free_memory.rs` has the protocol. Before that, the part by which the file has grown ahead is divided into chunks of the heap. The file is
+//! truncated when the pool is closed (`shrink.rs`). If a pool was not closed, the next open looks for chunks that a compaction held.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::memory::{Memory, Native};
 use crate::trace::span;
 use crate::transaction::Runner;
 
-/// What a pool takes of disk and memory.
+/// The disk space and memory that a pool takes.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -28,34 +28,34 @@ use crate::transaction::Runner;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceUsage {
-    /// Bytes that the pool's file seems to have.
+    /// The length of the pool's file, in bytes.
     pub file_bytes: u64,
-    /// Bytes of disk that it takes: fewer where it has holes.
+    /// Bytes of disk that the file takes, which are fewer if it has holes.
     pub disk_bytes: u64,
-    /// Bytes of disk that the log file beside it takes.
+    /// Bytes of disk that the log file takes.
     pub log_disk_bytes: u64,
     /// `Sync`: bytes of the heap that are copies in this process's memory.
     pub memory_bytes: u64,
-    /// `Sync`: the bound of these, [`SyncParameters::memory_pages`](crate::sync::SyncParameters::memory_pages) as bytes. Between
-    /// checkpoints there may be more.
+    /// `Sync`: the bound of these copies, in bytes ([`SyncParameters::memory_pages`](crate::sync::SyncParameters::memory_pages)). Between checkpoints
+    /// there may be more.
     pub memory_bound: Option<u64>,
 }
 
 impl SpaceUsage {
-    /// Of a pool's files, which nobody needs to have open.
+    /// Returns the usage of a pool's files. The pool need not be open.
     pub(super) fn of_files(heap: &File, path: &std::path::Path) -> Result<Self> {
         let heap = heap.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
-        // Not every pool has one.
+        // Not every pool has a log file.
         let log_disk_bytes = std::fs::metadata(log_path(path)).map_or(0, |log| BLOCK * log.blocks());
         let (file_bytes, disk_bytes) = (heap.len(), BLOCK * heap.blocks());
         Ok(Self { file_bytes, disk_bytes, log_disk_bytes, ..Self::default() })
     }
 }
 
-/// Bytes in a block as the system counts them.
+/// Size of a block in which the system counts disk space, in bytes.
 const BLOCK: u64 = 512;
 
-/// What a compaction did.
+/// The report of a compaction.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -67,21 +67,21 @@ const BLOCK: u64 = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Bytes of free chunks whose space was given back, if they had any.
+    /// Bytes of free chunks whose disk space, if any, was given back.
     pub punched_bytes: u64,
-    /// Bytes of free chunks that kept theirs, because there were snapshots that may read what was in them.
+    /// Bytes of free chunks that kept their disk space, because snapshots may read their old content.
     pub kept_bytes: u64,
     /// Bytes of disk that the pool's file took before.
     pub disk_bytes_before: u64,
-    /// Bytes of disk that it takes now.
+    /// Bytes of disk that the pool's file takes now.
     pub disk_bytes: u64,
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// What the pool takes of disk and memory. It may be called inside a transaction.
+    /// Returns the disk space and memory that the pool takes. This may be called inside a transaction.
     ///
     /// # Errors
-    /// The file cannot be looked at. [`Error::Forked`].
+    /// Returns [`Error::Forked`], and an error if the file cannot be accessed.
     pub fn space(&self) -> Result<SpaceUsage> {
         self.check_process()?;
         let files =
@@ -91,9 +91,9 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Ok(SpaceUsage { memory_bytes, memory_bound: Some(bound), ..files })
     }
 
-    /// Releases the file space of free chunks to the file system. Transactions go on meanwhile; where they find no free chunk but those that this
-    /// works on, it ends early. The file stays as long as it is, with holes, until the pool is closed, and then ends where there is something in it;
-    /// what is allocated in a hole takes space again, and is an error where the disk is full.
+    /// Releases the file space of free chunks to the file system. Transactions go on meanwhile. If they find no free chunks but those that this works
+    /// on, it ends early. The file keeps its length, with holes, until the pool is closed; closing truncates it behind its last content. Allocating
+    /// memory in a hole takes disk space again, and fails if the disk is full.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -108,14 +108,14 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Forked`], [`Error::NoFreeLog`] if it takes a worker, [`Error::Nested`] if it is
-    /// called inside a transaction of the pool, [`Error::Parameter`] if inside one of another pool, [`Error::Damaged`] if chunks that it held are not
-    /// free again, and an error if the file system cannot have holes, or fails.
+    /// Returns [`Error::ReadOnly`], [`Error::Poisoned`], [`Error::Forked`], [`Error::NoFreeLog`] since it needs a worker, [`Error::Nested`] inside a
+    /// transaction of the pool, [`Error::Parameter`] inside one of another pool, [`Error::Damaged`] if chunks that it held are not free again, and an
+    /// error if the file system does not support holes or fails.
     pub fn compact(&self) -> Result<CompactReport> {
         self.compact_with(|_, _| ())
     }
 
-    /// Like [`Pool::compact`]; `progress` is called with the number of chunks that were examined, and with the number of all.
+    /// Like [`Pool::compact`], but calls `progress` with the number of chunks that were examined and with the number of all chunks.
     ///
     /// # Errors
     /// As for [`Pool::compact`].
@@ -132,14 +132,14 @@ impl<C: Control<Memory = Native>> Pool<C> {
             ));
         }
         span!("compact", pool = %self.path().display());
-        // Whoever holds chunks does so alone.
+        // Only one compaction at a time holds chunks.
         let mut compacted = self.compacting();
         let before = self.space()?;
         let mut report = CompactReport { disk_bytes_before: before.disk_bytes, ..CompactReport::default() };
         let mut worker = self.worker()?;
-        // Also what the file has grown ahead of need.
+        // Includes the part by which the file has grown ahead.
         worker.run(|tx| tx.reach_end())?;
-        // Beyond its end the file takes no space.
+        // Chunks beyond the file's end take no disk space.
         let in_file = self.space()?.file_bytes.saturating_sub(self.layout().chunks.offset());
         let end = in_file.div_ceil(self.layout().geometry.chunk_bytes).min(self.layout().chunk_count);
         let mut next = Some(0);
@@ -151,7 +151,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             progress(next.unwrap_or(end).min(end), end);
         }
         *compacted = true;
-        // Nothing else holds chunks meanwhile, whatever transactions do.
+        // Only this thread holds chunks meanwhile, whatever transactions do.
         let held = heap::held(&self.native_view()?).len() as u64;
         if held > 0 {
             return Err(Error::damaged(format!("{held} chunks that the compaction held are not free again")));
@@ -160,7 +160,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Ok(report)
     }
 
-    /// Releases what a compaction held that did not come to its end.
+    /// Releases the chunks of a compaction that was interrupted.
     #[cold]
     pub(super) fn release_held(&self) -> Result<()> {
         let view = self.native_view()?;
@@ -190,7 +190,7 @@ mod tests {
             let (held, next) = worker.run(|tx| tx.hold_chunks(0, chunks + 1)).unwrap();
             assert_eq!((held, next), ((0..chunks).collect(), None));
             assert_eq!(pool.usage().unwrap().free_chunks, chunks);
-            // The pool is not closed: it is dropped while a worker exists.
+            // The pool is not closed properly, because it is dropped while a worker exists.
             drop(pool);
             drop(worker);
             let pool = Pool::open(&path, &options).unwrap();

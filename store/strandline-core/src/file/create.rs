@@ -33,7 +33,7 @@ use crate::memory::{SharedFile, extend, flush, system};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, SyncParameters};
 
-/// A number that was never drawn before.
+/// Draws a random number.
 ///
 /// # Errors
 /// Returns an error if the system has no random numbers.
@@ -41,8 +41,8 @@ pub(super) fn random() -> Result<u64> {
     system::random().map(u64::from_ne_bytes).map_err(|e| Error::io("draw a random number", e))
 }
 
-/// What a pool without a name is called in messages, and in the names of its temporary files: always the same, so that the next pool without a
-/// name finds what a killed process left.
+/// The name of a pool without a name in messages and temporary files. It is always the same, so that the next pool without a name finds what a killed
+/// process has left.
 const UNNAMED: &str = "strandline-unnamed-pool";
 
 /// A pool's files under temporary names, complete and durable.
@@ -55,7 +55,7 @@ pub(super) struct NewPool {
 }
 
 impl NewPool {
-    /// Makes the files of a pool that will be at `path`.
+    /// Creates the files of a pool that will be at `path`.
     ///
     /// # Errors
     /// As for [`Pool::create`](super::Pool::create).
@@ -69,14 +69,14 @@ impl NewPool {
         }
         remove_leavings_of_pool(&path);
         if options.domain == Domain::Sync {
-            // Before anything large is written in vain.
+            // This comes first, so that nothing large is written in vain.
             remove_orphan(&path)?;
         }
         let heap = NewFile::create(&path, None)?;
         Self::over(path, header, heap, options)
     }
 
-    /// Makes the files of a pool that will have no name; `folder` is where they would be.
+    /// Creates the files of a pool that will have no name. `folder` is where they would be.
     ///
     /// # Errors
     /// As for [`Pool::create`](super::Pool::create).
@@ -99,7 +99,7 @@ impl NewPool {
         Ok(Self { path, header, heap, log, checksums })
     }
 
-    /// The files, to be opened while nobody else can find them.
+    /// Opens the files while nobody else can find them.
     pub fn open(&self) -> OpenFiles {
         OpenFiles {
             path: self.path.clone(),
@@ -113,8 +113,8 @@ impl NewPool {
     /// Gives the files their names, durably.
     ///
     /// # Errors
-    /// The pool already exists or is being created: the new files are removed. A name cannot be given, or a flush fails: the pool may be
-    /// there or not, and creating it again finishes it.
+    /// Returns an error if the pool exists or is being created by another process; the new files are then removed. Also returns an error if a name
+    /// cannot be given or a flush fails; the pool may then exist or not, and creating it again completes the creation.
     pub fn publish(self) -> Result<()> {
         let log_name = log_path(&self.path);
         let mut named_log = None;
@@ -122,7 +122,7 @@ impl NewPool {
             publish_log(new, &self.path)?;
             named_log = Some(log.file);
         }
-        // Whoever has the log has no pool here; checksums that are here were another's.
+        // A process that has locked the log has no pool here yet, so existing checksums belong to another pool.
         match self.checksums {
             Some(checksums) => checksums::publish(checksums, &self.path)?,
             None => checksums::remove(&self.path)?,
@@ -131,14 +131,14 @@ impl NewPool {
             return Ok(());
         }
         if let Some(log) = named_log {
-            // A pool without a log was made at the same time. This log is still locked.
+            // Another process has created a pool without a log at the same time. This log is still locked.
             let _ = remove_locked(&log, &log_name);
         }
         Err(exists(&self.path))
     }
 }
 
-/// Gives the log of the new pool at `pool` its name, in the place of one that never had a pool.
+/// Gives the new pool's log its name, in place of one that never belonged to a pool.
 fn publish_log(mut log: NewFile, pool: &Path) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let Some(refused) = log.publish()? else { return Ok(()) };
@@ -152,17 +152,17 @@ fn exists(path: &Path) -> Error {
     cannot("create the pool", path)(ErrorKind::AlreadyExists.into())
 }
 
-/// Bytes of chunks that a new pool has, where nobody asks for more.
+/// Bytes of chunks in a new pool, unless the options request more.
 const INITIAL_HEAP_BYTES: u64 = 1 << 20;
 
-/// Makes the heap's file as long as it is to be at first, and writes its header and how many chunks it has; durable on return.
+/// Extends the heap's file to its initial length, and writes its header and the number of its chunks. Durable when this returns.
 fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
     let layout = Layout::new(header.geometry)?;
     let wanted = initial_size.unwrap_or(0).max(layout.end_of(1).offset() - 1 + INITIAL_HEAP_BYTES);
     let chunks = layout.chunks_in(wanted).min(layout.chunk_count);
     let end = layout.end_of(chunks).offset();
-    // Logs are allocated when they are first leased, and the table's words together with their chunks; but who asks for all of the
-    // pool gets all of it.
+    // Logs are allocated when they are first leased, and the table's words with their chunks. But if the options request the whole pool, all of it is
+    // allocated.
     let is_whole = initial_size.is_some_and(|size| size >= layout.geometry.size);
     let (data, table) =
         (layout.data.offset(), layout.chunk_table.word(chunks).offset().next_multiple_of(PAGE_BYTES));
@@ -172,7 +172,7 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
         true => {
             parts.into_iter().try_for_each(|part| system::allocate(file, part.start, part.end - part.start))
         }
-        // Zeros are written, and no holes are left.
+        // Writes zeros, so that no holes remain.
         false => extend(file, end),
     };
     take().map_err(|e| Error::io(format!("allocate the first {end} bytes of the pool"), e))?;
@@ -185,8 +185,8 @@ fn fill(file: &File, header: &Header, initial_size: Option<u64>) -> Result<()> {
     write().map_err(|e| Error::io("write the pool's header", e))
 }
 
-/// A log for this heap, which will be `name`, and the heap's checkpoint slots that name it; all durable. The pool's transactions all lie at or below
-/// `watermark`, and are in the heap.
+/// Creates a log for this heap under a temporary name, which will be `name`, and the heap's checkpoint slots that refer to it. All of this is
+/// durable. The pool's transactions are all at or below `watermark`, and are in the heap.
 ///
 /// # Errors
 /// Returns an error if the parameters are impossible or if the disk is full.
@@ -207,10 +207,10 @@ pub(super) fn new_log(
     Ok((new, log))
 }
 
-/// Removes a log at the place of this pool's that never had a pool: what is left of a creation that was cut short.
+/// Removes a log in the place of this pool's that never belonged to a pool, such as an interrupted creation leaves.
 ///
 /// # Errors
-/// Returns an error if it is no log, or was used, if somebody has it, or if there is a pool by now.
+/// Returns an error if the file is not a log, if it was used, if another process has it open, or if a pool exists by now.
 fn remove_orphan(pool: &Path) -> Result<()> {
     let name = log_path(pool);
     let Some(log) = open::find(&name, false)? else { return Ok(()) };

@@ -27,19 +27,19 @@ impl Helper {
         let seen = stop.clone();
         let memory = view.memory.fork();
         let help = move || Native::help(kind, &view, concurrency, &|| seen.load(Ordering::Acquire));
-        // The scheme's workers would wait for it for ever: it is not done without.
+        // The scheme's workers would wait for the helper forever, so the pool cannot do without.
         let thread =
             start("strandline-helper", help, move |panic| memory.set_poison("the helper thread", panic))
                 .map_err(|e| Error::io("start the helper thread", e))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Stops it and waits for it.
+    /// Stops the helper and waits for it.
     pub(super) fn stop<M: Memory>(mut self, memory: &M) {
         self.stop.store(true, Ordering::Release);
         wake_helper(memory);
         if let Some(thread) = self.thread.take() {
-            // Its panics are caught, and have poisoned the pool.
+            // The helper's panics are caught and have poisoned the pool.
             let _ = thread.join();
         }
     }

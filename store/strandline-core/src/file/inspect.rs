@@ -1,4 +1,4 @@
-//! What a pool's file says, without changing it.
+//! Inspects a pool's file without changing it.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::layout::{Layout, ROOTS};
 use crate::memory::{Memory, SharedFile, system};
 use crate::scheme::Schemes;
 
-/// What `strandline pool info` shows.
+/// Information about a pool, as `strandline pool info` shows it.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -37,48 +37,48 @@ use crate::scheme::Schemes;
 pub struct PoolInfo {
     /// The header, which is written once, when the pool is created.
     pub header: Header,
-    /// Bytes in its file, holes included.
+    /// The length of its file in bytes, including holes.
     pub file_bytes: u64,
-    /// The domain that has or had the pool in use; `None` if it was closed cleanly.
+    /// The domain under which the pool is in use, or was when it was not closed; `None` after a clean close.
     pub in_use: Option<&'static str>,
-    /// The scheme whose logs it has then.
+    /// The scheme whose logs the pool has in that case.
     pub scheme: Option<&'static str>,
-    /// Whether somebody has it open now.
+    /// Whether a process has the pool open.
     pub open: bool,
-    /// Who, in words, where the system tells.
+    /// A description of that process, if the system tells.
     pub open_in: Option<String>,
     /// Every transaction up to this TxID is in its home locations.
     pub watermark: u64,
-    /// Logs in the directory.
+    /// Number of logs in the directory.
     pub logs: u64,
-    /// The root words, 0 where nothing hangs from one.
+    /// The root words; 0 if a root is not used.
     pub roots: Vec<u64>,
-    /// How full the heap is, after recovery; `None` while somebody has the pool open.
+    /// How full the heap is after recovery; `None` while a process has the pool open.
     pub usage: Option<HeapUsage>,
-    /// What its files take of the disk.
+    /// The disk space that its files take.
     pub space: SpaceUsage,
-    /// The log file beside it; not looked at in a pool that is used in another domain than `Sync`.
+    /// The log file beside it, which is not checked if the pool is in use in another domain than `Sync`.
     pub log: LogFile,
-    /// What recovery will have to do, from doing it in a private copy; `None` as above.
+    /// What recovery will have to do, as found by recovering a private copy; `None` while a process has the pool open.
     pub recovery: Option<Recovery>,
 }
 
-/// The log file beside a pool's.
+/// The log file beside a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFile {
-    /// There is none, and the pool never had one.
+    /// There is no log, and the pool never had one.
     None,
     /// The log that belongs to the pool.
     Own {
-        /// Blocks of 4 KB in its ring.
+        /// Number of 4 KB blocks in its ring.
         ring_blocks: u64,
     },
-    /// The pool had one. A cleanly closed pool gets another when it is next opened under `Sync`.
+    /// The pool had a log, which is missing. A cleanly closed pool gets a new one when it is next opened under `Sync`.
     Missing,
-    /// One that never held anything: a creation that was cut short left it. It is replaced by one of the pool's own.
+    /// The log was never used; an interrupted creation has left it. The pool's own log will replace it.
     Unused,
-    /// It is damaged, or another's: what is wrong with it.
+    /// The log is damaged or belongs to another pool; the text describes what is wrong.
     Wrong(String),
 }
 
@@ -101,10 +101,10 @@ impl LogFile {
     }
 }
 
-/// Looks at the pool at `path` and changes nothing.
+/// Inspects the pool at `path` without changing anything.
 ///
 /// # Errors
-/// As [`Pool::open`], but neither the layout name, the domain nor a lock matter.
+/// Returns the errors of [`Pool::open`], but the layout name, the domain and locks do not matter.
 pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let mut info = inspect_files(path.as_ref(), schemes)?;
     if !info.open {
@@ -117,7 +117,8 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     Ok(info)
 }
 
-/// Like [`inspect`], without a recovery: roots, usage and what recovery will have to do are left out. For a pool that cannot be recovered, too.
+/// Like [`inspect`], but without a recovery: roots, usage and what recovery will have to do are left out. This also works for a pool that cannot be
+/// recovered.
 ///
 /// # Errors
 /// As for [`inspect`].

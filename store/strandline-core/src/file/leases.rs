@@ -1,7 +1,7 @@
-//! Where workers come from and go back to.
+//! Leases workers and takes them back.
 //!
-//! A worker is had by taking an idle one or by leasing a log, and is given back by making it idle or by dropping it, whoever
-//! does so. Both notify [`SharedLayout::RETURNS`], where those wait that found neither.
+//! A thread gets a worker by taking an idle one or by leasing a log. It gives the worker back by making it idle or by dropping it. Both notify
+//! [`SharedLayout::RETURNS`], where threads wait that have found neither.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,26 +13,26 @@ use crate::error::{Error, Result};
 use crate::layout::SharedLayout;
 use crate::memory::{Memory, Native, latch};
 
-/// Between two looks whether a worker is borrowed.
+/// Time between two checks whether a worker is borrowed.
 const NAP: Duration = Duration::from_micros(200);
 
-/// A worker that goes from hand to hand, large as it is.
+/// A worker on the heap, because it is large and passed from thread to thread.
 pub type BoxedWorker<C = Stm> = Box<Worker<C>>;
 
-/// Workers that nobody uses and that keep their logs for whoever asks next.
+/// Idle workers, which keep their logs for later use.
 ///
-/// A thread gets the worker back that it had, as long as there are enough: what that one remembers is near this processor, and
-/// threads that read do not write what others read.
+/// As long as there are enough, a thread gets the worker that it had before: that worker's data are in this processor's caches, and threads that read
+/// do not write what others read.
 #[doc(hidden)]
 pub struct IdleWorkers<C: Control<Memory = Native>>(Box<[Place<C>]>);
 
-/// A place for one, which shares no line with others.
+/// The place of one idle worker, which shares no line with other places.
 #[repr(align(128))]
 struct Place<C: Control<Memory = Native>>(Mutex<Kept<C>>);
 
 struct Kept<C: Control<Memory = Native>> {
     worker: Option<BoxedWorker<C>>,
-    /// Workers that were borrowed here, less those that came back here. The sum over all places is how many are borrowed.
+    /// Number of workers that were borrowed here, minus those that came back here. The sum over all places is the number of borrowed workers.
     borrowed: i64,
 }
 
@@ -42,40 +42,40 @@ impl<C: Control<Memory = Native>> Place<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept<C>> {
-        // A thread that panicked has left it whole.
+        // A thread that panics leaves the place intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A number of the calling thread's own: threads that come after one another begin at different places.
+/// Returns the calling thread's own number. Successive threads begin at different places.
 #[doc(hidden)]
 pub fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed);
     }
-    // A thread that is ending has none.
+    // A thread that is ending has no number any more.
     NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
 impl<C: Control<Memory = Native>> IdleWorkers<C> {
-    /// Places for so many workers as there are logs: a power of two.
+    /// Creates places for as many workers as there are logs, rounded up to a power of two.
     pub(super) fn new(logs: u64) -> Self {
         Self((0..logs.next_power_of_two()).map(|_| Place::new()).collect())
     }
 
-    /// All places, the thread's own first.
+    /// Returns all places, beginning with the thread's own.
     fn places(&self) -> impl Iterator<Item = &Place<C>> {
         let first = thread_number();
         (0..self.0.len()).map(move |next| &self.0[(first + next) & (self.0.len() - 1)])
     }
 
-    /// Takes one, for good.
+    /// Takes a worker for good.
     pub(super) fn take(&self) -> Option<BoxedWorker<C>> {
         self.places().find_map(|place| place.lock().worker.take())
     }
 
-    /// Borrows one, if there is one. In a forked child a lock may be held for ever: the caller has looked.
+    /// Borrows a worker, if there is one. In a forked child a lock may be held forever; the caller has checked for that.
     pub fn borrow(&self) -> Option<BoxedWorker<C>> {
         self.places().find_map(|place| {
             let mut place = place.lock();
@@ -85,34 +85,34 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
         })
     }
 
-    /// Counts a worker that the caller has as one that was borrowed.
+    /// Counts a worker that the caller has as borrowed.
     pub fn count_borrowed(&self) {
         if let Some(place) = self.places().next() {
             place.lock().borrowed += 1;
         }
     }
 
-    /// Takes a worker back that was borrowed.
+    /// Takes a borrowed worker back.
     pub fn give_back(&self, worker: BoxedWorker<C>) {
         self.keep(worker, 1);
     }
 
-    /// Keeps a worker for whoever asks next, of which so many were borrowed.
+    /// Keeps a worker, and adds `borrowed` to the place's count.
     fn keep(&self, mut worker: BoxedWorker<C>, borrowed: i64) {
-        // In a forked child the lock may be held for ever.
+        // In a forked child the lock may be held forever.
         if worker.memory().is_forked() {
             return;
         }
         worker.give_memory_back();
-        // There are as many places as workers, so that one is free, although others may be faster to it.
+        // There are as many places as workers, so one is free, although other threads may take it first.
         loop {
             for place in self.places() {
                 let mut place = place.lock();
                 if place.worker.is_none() {
                     place.borrowed -= borrowed;
                     let memory = place.worker.insert(worker).memory();
-                    // Whoever waits said so before it looked here. If it looked before this place was locked that is seen now, and
-                    // otherwise it finds the worker.
+                    // A thread that waits has counted itself before it looked here. If it looked before this place was locked, this thread sees the
+                    // count; otherwise that thread finds the worker.
                     if memory.load(SharedLayout::RETURNS.word(1)) != 0 {
                         memory.notify(SharedLayout::RETURNS);
                     }
@@ -122,10 +122,11 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
         }
     }
 
-    /// Waits until none is borrowed, and gives all their logs back. Nobody adds a worker any more; whoever borrows one meanwhile is waited for.
+    /// Waits until no worker is borrowed, and gives all their logs back. No thread adds a worker any more; a worker that is borrowed meanwhile is
+    /// waited for.
     pub fn end(&self) {
         loop {
-            // All at once, so that none goes from one to another between two looks.
+            // Locks all places at once, so that no worker moves from one to another between two checks.
             let mut places: Vec<_> = self.0.iter().map(Place::lock).collect();
             if places.iter().map(|place| place.borrowed).sum::<i64>() == 0 {
                 let workers: Vec<_> = places.iter_mut().map(|place| place.worker.take()).collect();
@@ -138,7 +139,7 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
         }
     }
 
-    /// Gives all their logs back.
+    /// Gives the logs of all idle workers back.
     pub(super) fn clear(&self) {
         for place in &self.0 {
             place.lock().worker.take();
@@ -147,7 +148,7 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// Like [`Pool::worker`]; waits while there are as many workers as the pool has logs.
+    /// Like [`Pool::worker`], but waits while there are as many workers as the pool has logs.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -167,19 +168,19 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::Nested`] inside a transaction of this pool, and [`Error::Unsupported`] if a worker under another scheme exists;
+    /// Returns [`Error::Nested`] inside a transaction of this pool, [`Error::Unsupported`] if a worker under another scheme exists, and
     /// [`Error::Forked`].
     pub fn wait_for_worker(&self) -> Result<Worker<C>> {
         self.check_outside()?;
         self.wait_for_return(|| self.worker())
     }
 
-    /// An idle worker or a new one; waits while there is neither.
+    /// Returns an idle worker or a new one; waits while there is neither.
     ///
     /// # Errors
     /// As for [`Pool::wait_for_worker`].
     pub fn borrow_worker(&self) -> Result<BoxedWorker<C>> {
-        // First of all: in a forked child the lock may be held for ever.
+        // This comes first, because in a forked child the lock may be held forever.
         self.check_outside()?;
         match self.idle.take() {
             Some(worker) => Ok(worker),
@@ -187,24 +188,24 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// Keeps a worker for whoever asks next.
+    /// Keeps a worker for later use.
     pub fn return_worker(&self, worker: BoxedWorker<C>) {
         self.idle.keep(worker, 0);
     }
 
-    /// The workers that nobody uses, for who takes and returns many.
+    /// Returns the idle workers, for callers that take and return many.
     #[doc(hidden)]
     pub fn idle_workers(&self) -> Arc<IdleWorkers<C>> {
         self.idle.clone()
     }
 
-    /// Gives up the logs of idle workers, and with them what these remember of the heap.
+    /// Gives up the logs of idle workers, and with them what these workers have cached of the heap.
     #[doc(hidden)]
     pub fn drop_idle_workers(&self) {
         self.idle.clear();
     }
 
-    /// Runs `lease` again whenever a worker was given back, as long as all logs are in use.
+    /// Calls `lease` again each time that a worker was given back, as long as all logs are in use.
     fn wait_for_return<T>(&self, lease: impl Fn() -> Result<T>) -> Result<T> {
         match lease() {
             Err(Error::NoFreeLog { .. }) => {}

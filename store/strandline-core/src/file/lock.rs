@@ -1,4 +1,4 @@
-//! Locks on a pool's files, and who holds them.
+//! Locks on a pool's files, and the processes that hold them.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::memory::SharedFile;
 
-/// Locks `file` for this process alone, or, to read, beside other readers. Returns `false` if somebody else has it.
+/// Locks `file` for this process alone or, with `shared`, beside other readers. Returns false if another process has locked it.
 ///
 /// # Errors
-/// Returns an error if the system cannot lock the file: its file system has no locks, or something forbids them.
+/// Returns an error if the system cannot lock the file, because its file system has no locks or something forbids them.
 pub(super) fn try_lock(file: &SharedFile, shared: bool) -> io::Result<bool> {
     match if shared { file.try_lock_shared() } else { file.try_lock() } {
         Ok(()) => Ok(true),
@@ -19,7 +19,7 @@ pub(super) fn try_lock(file: &SharedFile, shared: bool) -> io::Result<bool> {
     }
 }
 
-/// The error where the file at `path` cannot be locked.
+/// Returns a function that wraps the error that the file at `path` cannot be locked.
 pub(super) fn cannot_lock(path: &Path) -> impl Fn(io::Error) -> Error {
     let what = format!(
         "lock {} (flock); keep the pool on a file system that has locks, which keep two processes from changing it at once",
@@ -28,27 +28,28 @@ pub(super) fn cannot_lock(path: &Path) -> impl Fn(io::Error) -> Error {
     move |error| Error::io(what.clone(), error)
 }
 
-/// Locks `file`, found at `path`: for this process alone, or, to read, beside other readers.
+/// Locks `file`, which was found at `path`, for this process alone or, with `read_only`, beside other readers.
 ///
 /// # Errors
-/// Returns [`Error::Locked`], which names who holds it as far as the system tells, and [`Error::Io`] if the system cannot lock the file.
+/// Returns [`Error::Locked`], which names the processes that hold the lock if the system tells them, and [`Error::Io`] if the system cannot lock the
+/// file.
 pub(super) fn lock(file: &SharedFile, path: &Path, read_only: bool) -> Result<()> {
     if try_lock(file, read_only).map_err(cannot_lock(path))? {
         return Ok(());
     }
-    // Who holds it, before a lock of our own stands in the list, too.
+    // This comes before a lock of our own is in the list.
     let by = holders(file);
     let readers = try_lock(file, true).is_ok_and(|locked| locked);
     Err(Error::Locked { path: path.to_owned(), held: if readers { "reading" } else { "writing" }, by })
 }
 
-/// The processes that hold a lock on `file`, in words; `None` where the system does not tell.
+/// Describes the processes that hold a lock on `file`, or returns `None` if the system does not tell.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn holders(_: &File) -> Option<String> {
     None
 }
 
-/// The processes that hold a lock on `file`, in words; `None` where the system does not tell.
+/// Describes the processes that hold a lock on `file`, or returns `None` if the system does not tell.
 #[cfg(target_os = "linux")]
 pub(super) fn holders(file: &File) -> Option<String> {
     use std::os::unix::fs::MetadataExt;
@@ -69,7 +70,7 @@ pub(super) fn holders(file: &File) -> Option<String> {
     (!holders.is_empty()).then(|| holders.join(", "))
 }
 
-/// The process in a line of `/proc/locks`, if it holds a lock on this file: device numbers and inode.
+/// Returns the process in a line of `/proc/locks` if it holds a lock on this file, which is given by device numbers and inode.
 ///
 /// ```text
 /// 1: FLOCK  ADVISORY  WRITE 708 00:13:1234 0 EOF
@@ -95,7 +96,7 @@ mod tests {
         let line = "12: FLOCK  ADVISORY  WRITE 708 fe:1a:264341 0 EOF";
         assert_eq!(holder(line, (0xfe, 0x1a, 264_341)), Some(708));
         assert_eq!(holder(line, (0xfe, 0x1a, 264_342)), None);
-        // Somebody who waits has another form of line.
+        // The line of a process that waits has another form.
         assert_eq!(
             holder("12: -> FLOCK  ADVISORY  WRITE 708 fe:1a:264341 0 EOF", (0xfe, 0x1a, 264_341)),
             None

@@ -1,8 +1,8 @@
 //! Pools as files: creating, locking, opening, recovering, growing, backing up, checking and repairing them.
 //!
-//! What few programs call is `#[inline]`, however long it is: backup, check, repair, tickets, the laboratory's workers. Such a
-//! function is compiled by who calls it, and by nobody else. So an application does not wait for the compiler over what it
-//! does not use; and over the engine, which these would instantiate here a second time, only once.
+//! Functions that few programs call are `#[inline]`, however long they are: backup, check, repair, tickets, the laboratory's workers. Such a function
+//! is compiled only in crates that call it. So an application's build does not take time for what the application does not use, nor for a second
+//! instantiation of the engine in this crate.
 
 mod address_space;
 mod backup;

@@ -1,9 +1,8 @@
-//! The one place that makes files: with the pool's permissions and owner, and complete before they have a name.
+//! Creates all files: with the pool's permissions and owner, and complete before they have a name.
 //!
-//! A new file lies under a temporary name, `.NAME.XXXXXXXX.new`, in the folder that it is for, and is locked before
-//! anything is written to it. When it is complete and durable it gets its name, and never replaces what has that name
-//! already. Whoever can lock a file under such a temporary name has found what a killed process left, and may
-//! remove it. So nothing is ever removed by a name under which another process works.
+//! A new file has a temporary name, `.NAME.XXXXXXXX.new`, in its final folder, and is locked before anything is written to it. When it is complete
+//! and durable it gets its name, but never replaces an existing file. A process that can lock a file with such a temporary name has found what a
+//! killed process has left, and may remove it. So no file is removed while another process works on it.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -21,24 +20,24 @@ use crate::memory::{SharedFile, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
-/// How often something is tried that only another process can keep from succeeding, by naming or removing files at the same time.
+/// How often an operation is tried that only another process can make fail, by naming or removing files at the same time.
 pub(super) const ATTEMPTS: usize = 100;
 
 pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::io(format!("{what} {}", path.display()), source)
 }
 
-/// The folder of `path`.
+/// Returns the folder of `path`.
 pub(super) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Waits until the folder of `path` is durable, and with it the file's name.
+/// Makes the folder of `path` durable, and with it the file's name.
 pub(super) fn synchronize_folder(path: &Path) -> io::Result<()> {
     flush::folder(folder_of(path))
 }
 
-/// Returns whether `file` is what is found at `path`.
+/// Returns whether `file` is the file at `path`.
 pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
@@ -49,23 +48,23 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok((file.dev(), file.ino()) == (found.dev(), found.ino()))
 }
 
-/// Why an open file is not what is found at `path`.
+/// Returns the error that an open file is not the one at `path`.
 pub(super) fn elsewhere(path: &Path) -> io::Error {
     std::fs::metadata(path).err().unwrap_or_else(|| system::error(libc::ESTALE))
 }
 
-/// Removes the file at `path`, if it is `file`, which the caller has locked: nobody else works with it then.
+/// Removes the file at `path` if it is `file`. The caller has locked it, so that no other process works with it.
 pub(super) fn remove_locked(file: &File, path: &Path) -> io::Result<()> {
     if is_at(file, path)? { std::fs::remove_file(path) } else { Ok(()) }
 }
 
-/// Makes an empty file at `path`, where there must be none, with the permissions and the owner of `like`; `None`: with those of any new
-/// file of this process.
+/// Creates an empty file at `path`, which must not exist, with the permissions and the owner of `like`, or of any new file of this process if that is
+/// `None`.
 pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
     let Some(like) = like else { return system::open(&options, path) };
-    // For its owner alone until it is whose it is to be.
+    // Only this user can access the file until it has its final owner.
     let file = system::open(options.mode(0o600), path)?;
     let own = || {
         let made = file.metadata()?;
@@ -81,13 +80,14 @@ pub(super) fn create_like(path: &Path, like: Option<&Metadata>) -> io::Result<Fi
     Ok(file)
 }
 
-/// Has a new, empty file be overwritten in place, where the file system offers that. It is not needed to go on.
+/// Requests that a new, empty file is overwritten in place, if the file system supports that. It works without, too.
 fn in_place(file: File) -> io::Result<File> {
     let _ = system::overwrite_in_place(&file);
     Ok(file)
 }
 
-/// What stands for `name` in its temporary names: the name, or, if that leaves no room for the rest, its beginning and a hash of all of it.
+/// Returns the part of temporary names that stands for `name`: the name itself or, if that leaves no room for the rest, its beginning and a hash of
+/// all of it.
 fn stem(name: &OsStr) -> Cow<'_, OsStr> {
     const HASH_CHARACTERS: usize = 16;
     let bytes = name.as_encoded_bytes();
@@ -95,19 +95,19 @@ fn stem(name: &OsStr) -> Cow<'_, OsStr> {
     if bytes.len() <= most {
         return Cow::Borrowed(name);
     }
-    // FNV-1a. Two names with one hash would have each other's leavings removed, which are nobody's.
+    // This is FNV-1a. If two names had the same hash, each would have the other's remains removed, which nobody needs.
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
     let kept = most - 1 - HASH_CHARACTERS;
-    // Not amid a character, which some file systems refuse.
+    // Does not cut within a character, because some file systems refuse that.
     let kept = (kept - 3..=kept).rev().find(|&at| bytes[at] & 0xc0 != 0x80).unwrap_or(kept);
     let mut stem = OsStr::from_bytes(&bytes[..kept]).to_owned();
     stem.push(format!("~{hash:016x}"));
     Cow::Owned(stem)
 }
 
-/// The temporary name of a file that will be `name`: an absolute one, for it has to be found wherever the process works by then.
+/// Returns a temporary name for a file that will be `name`. It is absolute, because the process may change its working directory.
 fn temporary_name(name: &Path) -> io::Result<PathBuf> {
     const CHARACTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let own_name = name.file_name().ok_or(io::ErrorKind::InvalidInput)?;
@@ -124,7 +124,7 @@ fn temporary_name(name: &Path) -> io::Result<PathBuf> {
     Ok(std::path::absolute(folder_of(name))?.join(temporary))
 }
 
-/// A file that nobody else can find yet. It is removed if it is dropped unpublished.
+/// A file that nobody else can find yet. Dropping it unpublished removes it.
 pub(super) struct NewFile {
     file: SharedFile,
     temporary: PathBuf,
@@ -133,21 +133,21 @@ pub(super) struct NewFile {
 }
 
 impl Drop for NewFile {
-    /// The file is still locked.
+    /// Removes the file, which is still locked, unless it was published.
     fn drop(&mut self) {
-        // A forked child leaves it alone.
+        // A forked child must not remove the file.
         if !self.is_published && self.file.process().is_current() {
-            // Otherwise the next one who makes `name` does it.
+            // If this fails, the next process that creates `name` removes the file.
             let _ = std::fs::remove_file(&self.temporary);
         }
     }
 }
 
 impl NewFile {
-    /// An empty file that will be `name`, as [`create_like`] makes it, locked.
+    /// Creates an empty, locked file that will be `name`, as [`create_like`] does.
     ///
     /// # Errors
-    /// Returns an error if it cannot be made, or not with this owner.
+    /// Returns an error if the file cannot be created, or not with this owner.
     pub fn create(name: &Path, like: Option<&Metadata>) -> Result<Self> {
         if name.file_name().is_none() {
             return Err(Error::Parameter(format!("{} is not the name of a file", name.display())));
@@ -160,7 +160,7 @@ impl NewFile {
                 made => SharedFile::from(made.map_err(cannot("create", name))?),
             };
             let new = Self { file, temporary, name: name.to_owned(), is_published: false };
-            // Somebody who looks for what killed processes left may have been quicker.
+            // Another process that looks for remains of killed processes may have locked it first.
             if !lock::try_lock(&new.file, false).map_err(lock::cannot_lock(name))? {
                 why = system::error(libc::EWOULDBLOCK);
                 continue;
@@ -173,10 +173,11 @@ impl NewFile {
         Err(cannot("create", name)(why))
     }
 
-    /// Like [`NewFile::create`], with the permissions and the owner of `like` if this process may give them; otherwise for this process's user alone.
+    /// Like [`NewFile::create`], with the permissions and the owner of `like` if this process may set them, and otherwise for this process's user
+    /// only.
     ///
     /// # Errors
-    /// Returns an error if it cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn create_copy(name: &Path, like: &Metadata) -> Result<Self> {
         let new = match Self::create(name, Some(like)) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
@@ -184,7 +185,7 @@ impl NewFile {
                 private.file.set_permissions(Permissions::from_mode(0o600)).map(|()| private)
             }
             Err(error) => return Err(error),
-            // Its owner can write it, whatever the original's could do.
+            // Its owner can write it, even if the original is read-only.
             Ok(new) => {
                 let mode = like.mode() & 0o7777 | 0o600;
                 new.file.set_permissions(Permissions::from_mode(mode)).map(|()| new)
@@ -193,11 +194,11 @@ impl NewFile {
         new.map_err(cannot("create", name))
     }
 
-    /// An empty file that never gets a name. `name` stands for it in messages, and in its temporary name where the file system has no files without
-    /// one.
+    /// Creates an empty file that never gets a name. `name` stands for it in messages, and in its temporary name if the file system does not support
+    /// files without a name.
     ///
     /// # Errors
-    /// Returns an error if it cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn create_unnamed(name: &Path) -> Result<Self> {
         if let Ok(file) = system::create_unnamed(folder_of(name)) {
             let (temporary, name) = (name.to_owned(), name.to_owned());
@@ -209,10 +210,10 @@ impl NewFile {
         Ok(new)
     }
 
-    /// Gives the file its name, durably, in the place of what has that name already.
+    /// Gives the file its name durably, replacing any file of that name.
     ///
     /// # Errors
-    /// Returns an error if it cannot be given.
+    /// Returns an error if the file cannot be renamed.
     pub fn replace(mut self) -> Result<SharedFile> {
         self.file.process().check()?;
         std::fs::rename(&self.temporary, &self.name).map_err(cannot("name", &self.name))?;
@@ -221,7 +222,7 @@ impl NewFile {
         Ok(self.file.clone())
     }
 
-    /// The file; a clone of it holds its lock, too.
+    /// Returns the file. A clone of it holds its lock, too.
     pub fn file(&self) -> &SharedFile {
         &self.file
     }
@@ -231,10 +232,10 @@ impl NewFile {
         &self.temporary
     }
 
-    /// Gives the file its name, durably. `Some`: something has that name already, and keeps it.
+    /// Gives the file its name durably. If the name exists already, it stays as it is, and this returns the new file.
     ///
     /// # Errors
-    /// Returns an error if it cannot be given.
+    /// Returns an error if the file cannot be renamed.
     pub fn publish(mut self) -> Result<Option<Self>> {
         self.file.process().check()?;
         self.is_published = rename_new(&self.temporary, &self.name)?;
@@ -242,11 +243,10 @@ impl NewFile {
     }
 }
 
-/// Gives the file at `from`, which is complete and durable, the name `to` on the same file system, durably. Returns `false` if something has
-/// that name already, and keeps it.
+/// Renames the complete and durable file at `from` to `to` on the same file system, durably. If `to` exists already, leaves it and returns false.
 ///
 /// # Errors
-/// Returns [`Error::Io`] if the file cannot be renamed, or its folder not be flushed.
+/// Returns [`Error::Io`] if the file cannot be renamed or its folder cannot be flushed.
 pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
     match system::rename_without_replacing(from, to) {
         Ok(()) => synchronize_folder(to).map(|()| true).map_err(cannot("name", to)),
@@ -255,12 +255,12 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
     }
 }
 
-/// Removes the temporary files that killed processes left when they were making `name`. What cannot be removed stays.
+/// Removes the temporary files that killed processes left when they created `name`, as far as possible.
 pub(super) fn remove_leavings(name: &Path) {
     remove_leavings_of(folder_of(name), &[name]);
 }
 
-/// Removes the temporary files that killed processes left when they were making the files of the pool at `path`.
+/// Removes the temporary files that killed processes left when they created the files of the pool at `path`.
 pub(super) fn remove_leavings_of_pool(path: &Path) {
     remove_leavings_of(folder_of(path), &[path, &log_path(path), &checksums_path(path)]);
 }
@@ -306,7 +306,7 @@ mod tests {
         let name = folder.path().join("pool");
         let (first, second) = (NewFile::create(&name, None).unwrap(), NewFile::create(&name, None).unwrap());
         assert!(!name.exists() && names(folder.path()).len() == 2);
-        // Nobody removes what is being made.
+        // A file that is being created must not be removed.
         remove_leavings(&name);
         assert_eq!(names(folder.path()).len(), 2);
         assert!(first.publish().unwrap().is_none());
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(left, expected);
     }
 
-    /// So long that no temporary name has room for all of it.
+    /// The names are so long that no temporary name has room for all of them.
     #[test]
     fn long_names_have_temporary_names_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
@@ -347,7 +347,7 @@ mod tests {
                 assert!(new.publish().unwrap().is_none() && path.exists());
                 std::fs::remove_file(&path).unwrap();
                 std::fs::write(folder.path().join(&temporary), b"left").unwrap();
-                // Another name that begins like it.
+                // Another name with the same beginning.
                 remove_leavings(&folder.path().join(format!("{}y", &name[..name.len() - letter.len()])));
                 assert_eq!(names(folder.path()), [temporary]);
                 remove_leavings(&path);

@@ -1,22 +1,22 @@
-//! Opening: from a path to the files of one pool, locked, and certain to belong together.
+//! Opens and locks the files of the pool at a path, and makes sure that they belong together.
 //!
 //! # Names
 //!
-//! A pool is found by the name of its heap file; its log lies beside it under the same name with `.log` at its end. So a heap must
-//! have one name: symbolic links are resolved before the log is looked for, and a heap with several hard links is refused.
+//! A pool is found by the name of its heap file; its log is beside it under the same name with `.log` appended. So a heap must have only one name:
+//! symbolic links are resolved before the log is looked for, and a heap with several hard links is refused.
 //!
-//! # Which log is the pool's
+//! # The pool's log
 //!
-//! Not its name tells, but its identity: the pool's UUID, and a nonce that is drawn for each log file. It stands in the log's header and in
-//! the heap's checkpoint slots. Both say which life of the pool wrote them last, so that one that was put back from an older copy
-//! without the other is noticed, too.
+//! A log belongs to the pool by its identity, not by its name: the pool's UUID, and a nonce that is drawn for each log file. The identity is in the
+//! log's header and in the heap's checkpoint slots. Both also contain the life of the pool that wrote them last, so that it is noticed if one was
+//! restored from an older copy without the other.
 //!
 //! | the heap | a log of its own | no log | another log |
 //! |---|---|---|---|
 //! | not closed cleanly | opened | an error | an error |
 //! | closed cleanly | opened | made anew, and reported | made anew where the other was never used: a creation or the making of a log that was cut short left it; otherwise an error |
 //!
-//! The heap is locked first, then the log, then everything is looked at.
+//! The heap is locked first, then the log; only then is their content read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -40,7 +40,7 @@ use crate::scheme::{SchemeKind, Schemes, check_transaction};
 use crate::sync;
 use crate::sync::{FileDevice, LogIdentity, OwnLog, SyncParameters};
 
-/// Where the log of the pool at `path` is: beside it, `.log` appended to its name.
+/// Returns the path of the log of the pool at `path`, which is the pool's with `.log` appended.
 ///
 /// ```
 /// use std::path::Path;
@@ -52,22 +52,22 @@ pub fn log_path(path: &Path) -> PathBuf {
     with_suffix(path, ".log")
 }
 
-/// What is appended to the name of a pool for the names of its log, its checksums and the socket on which a program answers requests.
+/// The suffixes of a pool's name for its log, its checksums, and the socket on which a program answers requests.
 const SUFFIXES: [&str; 3] = [".log", ".sums", ".control"];
-/// The longest name of a file.
+/// The most bytes in a file's name.
 pub(super) const MOST_NAME_BYTES: usize = 255;
 
-/// `suffix` appended to the name of `path`.
+/// Returns `path` with `suffix` appended.
 pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-/// Symbolic links that one path may lead through.
+/// The most symbolic links that a path may lead through.
 const MOST_LINKS: usize = 40;
 
-/// The one name of the file at `path`, which need not exist: absolute, all symbolic links resolved.
+/// Returns the only name of the file at `path`, which need not exist: absolute and without symbolic links.
 pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -79,7 +79,7 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
         let here = folder.join(name);
         match std::fs::read_link(&here) {
-            // A link to what does not exist yet.
+            // The link refers to a file that does not exist yet.
             Ok(target) => path = folder.join(target),
             Err(_) => return Ok(here),
         }
@@ -90,13 +90,13 @@ pub(super) fn resolve(path: &Path) -> io::Result<PathBuf> {
 /// The files of a pool, locked.
 #[derive(Clone)]
 pub(super) struct OpenFiles {
-    /// The heap's, resolved.
+    /// The resolved path of the heap.
     pub path: PathBuf,
     pub heap: SharedFile,
     pub header: Header,
-    /// In the `Sync` domain; none in a cleanly closed pool that is only read and has none.
+    /// The log in the `Sync` domain. A cleanly closed pool that is open for reading only may have none.
     pub log: Option<OpenLog>,
-    /// Checksums of its pages, if it has them and is to be written.
+    /// The checksums of its pages, if it has any and is open for writing.
     pub checksums: Option<SharedFile>,
 }
 
@@ -106,15 +106,14 @@ pub(super) struct OpenLog {
     pub file: SharedFile,
     pub identity: LogIdentity,
     pub ring_blocks: u64,
-    /// Whether it had to be made anew.
+    /// Whether the log had to be created again.
     pub remade: bool,
 }
 
-/// A log that was found beside a heap.
+/// The verdict about a log that was found beside a heap.
 pub(super) enum FoundLog {
     Own(OpenLog),
-    /// It is not the heap's, but was never used: a creation, or the making of a log, was cut short. Or its format is an older one, and the pool
-    /// was closed cleanly.
+    /// It is not the heap's, but was never used, because a creation was interrupted. Or its format is an older one, and the pool was closed cleanly.
     Unused(SharedFile),
 }
 
@@ -127,7 +126,7 @@ impl OpenFiles {
         let path = resolve(path).map_err(cannot("open the pool", path))?;
         let heap = open_locked(&path, read_only)?;
         if !read_only {
-            // Whoever gave the files their names may have been killed before these were durable.
+            // The process that gave the files their names may have been killed before the names were durable.
             synchronize_folder(&path).map_err(cannot("make durable the name of", &path))?;
             remove_leavings_of_pool(&path);
         }
@@ -158,7 +157,7 @@ impl OpenFiles {
         let length = heap.metadata().map_err(cannot("look at the pool", &path))?.len();
         let layout = Layout::new(header.geometry)?;
         layout.check_length(read_word(&heap, layout.reached().offset())?, length, &path)?;
-        // Before a log is made that takes it over.
+        // This comes before a new log takes over the watermark.
         check_transaction(read_word(&heap, Layout::WATERMARK.offset())?)?;
         let mut files = Self { path, heap, header, log: None, checksums: None };
         if options.domain == Domain::Sync {
@@ -170,7 +169,7 @@ impl OpenFiles {
         Ok(files)
     }
 
-    /// The pool's log; `None` where a clean pool that is only read has none.
+    /// Finds the pool's log. Returns `None` if a clean pool that is open for reading only has none.
     fn find_log(&self, is_clean: bool, options: &Options, read_only: bool) -> Result<Option<OpenLog>> {
         let name = log_path(&self.path);
         let had_log = || self.own_log().map(|own| own.is_some());
@@ -195,12 +194,12 @@ impl OpenFiles {
         }
     }
 
-    /// The pool's checksums, made if they are asked for.
+    /// Finds the pool's checksums, or creates them if the options request them.
     fn find_checksums(&self, options: &Options) -> Result<Option<SharedFile>> {
         let (path, heap) = (&self.path, &self.heap);
         if options.domain != Domain::Sync {
             let name = checksums::checksums_path(path);
-            // Where nobody can tell, they would become wrong unseen.
+            // Where nobody keeps checksums up to date, they would silently become wrong.
             return if name.try_exists().map_err(cannot("look for", &name))? {
                 Err(checksums::wrong(&name, "is kept by the Sync domain only, and would be wrong afterwards"))
             } else {
@@ -216,30 +215,30 @@ impl OpenFiles {
         }
     }
 
-    /// The log that the heap was last used with.
+    /// Returns the log that the heap was last used with.
     pub fn own_log(&self) -> Result<Option<OwnLog>> {
         sync::log_of_heap(&self.heap, self.header.uuid.as_bytes())
             .map_err(cannot("read the checkpoint slots of", &self.path))
     }
 
-    /// What the log beside the heap is.
+    /// Determines what the log beside the heap is.
     ///
     /// # Errors
-    /// Returns [`Error::LogFile`] if it is damaged, or holds what is not the heap's.
+    /// Returns [`Error::LogFile`] if the log is damaged or belongs to another heap.
     pub fn judge_log(&self, file: SharedFile, is_clean: bool) -> Result<FoundLog> {
         let name = log_path(&self.path);
         let device = FileDevice::new(self.heap.clone(), file.clone(), false);
         if is_clean
             && sync::is_older_log(&device, self.header.uuid.as_bytes()).map_err(cannot("read", &name))?
         {
-            // Nothing in it is needed.
+            // A clean pool needs nothing from its log.
             return Ok(FoundLog::Unused(file));
         }
         let header = sync::read_log_header(&device, &name)?;
         let is_the_pools = header.identity.pool == *self.header.uuid.as_bytes();
         let is_own = match self.own_log()? {
             Some(own) => own.is(&device, &header).map_err(cannot("read", &name))?,
-            // Both slots are damaged, for recovery to tell.
+            // Both slots are damaged, which recovery reports.
             None => is_the_pools,
         };
         if is_own {
@@ -264,7 +263,7 @@ impl OpenFiles {
         })
     }
 
-    /// Makes the log of a cleanly closed pool. `remade`: it had one.
+    /// Creates the log of a cleanly closed pool. `remade` is whether it had one before.
     pub fn make_log(&self, name: &Path, remade: bool, parameters: SyncParameters) -> Result<OpenLog> {
         remove_leavings(name);
         let watermark = read_word(&self.heap, Layout::WATERMARK.offset())?;
@@ -276,7 +275,7 @@ impl OpenFiles {
     }
 }
 
-/// What to do where the log beside a pool is missing or not its own.
+/// Returns advice for the case that the log beside a pool is missing or not its own.
 fn advice(pool: &Path, is_clean: bool) -> String {
     let pool = pool.display();
     if is_clean {
@@ -292,7 +291,8 @@ fn advice(pool: &Path, is_clean: bool) -> String {
     }
 }
 
-/// Refuses the name of a new pool beside which its log and checksums could not be, or that would be another pool's log, checksums or control socket.
+/// Refuses a name for a new pool if its log and checksums could not have their names, or if it would be the name of another pool's log, checksums or
+/// control socket.
 ///
 /// # Errors
 /// Returns [`Error::Parameter`] if the name ends in `.log`, `.sums` or `.control`, or is too long.
@@ -318,10 +318,10 @@ pub fn check_name(path: impl AsRef<Path>) -> Result<()> {
     Ok(())
 }
 
-/// The file at `path`, locked, if there is one.
+/// Returns the locked file at `path`, if it exists.
 ///
 /// # Errors
-/// Returns [`Error::Locked`] if somebody has it, and [`Error::Io`] if it cannot be opened or locked.
+/// Returns [`Error::Locked`] if another process has locked it, and [`Error::Io`] if it cannot be opened or locked.
 pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<SharedFile>> {
     for _ in 0..ATTEMPTS {
         let file = match system::open(OpenOptions::new().read(true).write(!read_only), path) {
@@ -330,7 +330,7 @@ pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<SharedFile>> {
             Err(error) => return Err(cannot("open", path)(error)),
         };
         lock(&file, path, read_only)?;
-        // Its name may have become another file's before it was locked: by a repair, or a creation that was given up.
+        // Before the file was locked, its name may have passed to another file, by a repair or an abandoned creation.
         if is_at(&file, path).map_err(cannot("open", path))? {
             return Ok(Some(file));
         }
@@ -338,7 +338,7 @@ pub(super) fn find(path: &Path, read_only: bool) -> Result<Option<SharedFile>> {
     Err(cannot("open", path)(elsewhere(path)))
 }
 
-/// The file at `path`, locked.
+/// Opens and locks the file at `path`.
 pub(super) fn open_locked(path: &Path, read_only: bool) -> Result<SharedFile> {
     find(path, read_only)?.ok_or_else(|| cannot("open the pool", path)(ErrorKind::NotFound.into()))
 }
@@ -356,7 +356,7 @@ pub(super) fn read_word(file: &File, offset: u64) -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The domain and the scheme of a pool in use.
+/// Decodes the domain and the scheme of a pool in use.
 pub(super) fn decode_state(word: u64, schemes: Schemes) -> Result<(Domain, SchemeKind)> {
     let state = PoolState::decode(word);
     match Domain::of_code(state.domain) {
@@ -365,7 +365,7 @@ pub(super) fn decode_state(word: u64, schemes: Schemes) -> Result<(Domain, Schem
     }
 }
 
-/// A cleanly closed pool opens under any domain, otherwise only under the one that wrote it.
+/// Checks that a pool with this state opens under `domain`: after a clean close under any domain, otherwise only under the one that wrote it.
 fn check_state(word: u64, domain: Domain, schemes: Schemes, path: &Path) -> Result<()> {
     if word == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How a pool is created or opened.
+//! The options for creating or opening a pool.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::layout::{Geometry, PAGE_BYTES};
 use crate::memory::{WriteBackInstruction, system};
 use crate::sync::SyncParameters;
 
-/// How a pool is created or opened.
+/// The options for creating or opening a pool.
 ///
 /// ```
 /// # use strandline_core as strandline;
@@ -35,60 +35,58 @@ use crate::sync::SyncParameters;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Sizes; for creating only, an existing pool has its own.
+    /// The sizes of a new pool. An existing pool has its own.
     pub geometry: Geometry,
-    /// Names what the program keeps in the pool, in at most 32 bytes; a pool of another name is refused.
+    /// A name, of at most 32 bytes, for what the program keeps in the pool. A pool with another name is refused.
     pub layout_name: String,
-    /// What the pool is stored on, and so what a commit waits for.
+    /// The kind of storage, which determines what a commit waits for.
     pub domain: Domain,
-    /// The instruction that writes lines back; `None` for the best there is.
+    /// The write-back instruction; `None` selects the best one.
     pub instruction: Option<WriteBackInstruction>,
-    /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` all the same: for tests
-    /// and benchmarks, where nothing has to survive a power failure.
+    /// Opens a file that is not on persistent memory under `Flush` or `FlushOnFail` nevertheless. This is for tests and benchmarks, in which nothing
+    /// has to survive a power failure.
     // Hidden: for the laboratory. Nothing is durable with it after a power failure.
     #[doc(hidden)]
     pub assume_persistent: bool,
-    /// Protects the mapped pool against stray writes: a store to it by anything but the library, a wild pointer of the
-    /// program's or of a C library's, is a segmentation fault instead of silent damage. Off by default: it costs two
-    /// writes of a processor register for each of the library's stores (`docs/operation.md` says how much), and needs a
-    /// memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in `/proc/cpuinfo`.
+    /// Protects the mapped pool against stray writes: a store to it by any code but the library, through a wild pointer of the program or of a C
+    /// library, is a segmentation fault instead of silent damage. Off by default. It costs two writes of a processor register for each of the
+    /// library's stores (`docs/operation.md` has figures), and needs a memory protection key ([`Error::NoProtectionKey`]): x86-64 with `ospke` in
+    /// `/proc/cpuinfo`.
     pub protect: bool,
-    /// The STM has 2 to this power stripe locks, 8 bytes each.
+    /// The number of the STM's stripe locks, as a power of two. Each takes 8 bytes.
     // Hidden: for tests and benchmarks, which make small pools with few locks.
     #[doc(hidden)]
     pub lock_bits: u32,
-    /// Bytes of memory that old versions of what transactions change may take while there are snapshots, a quarter of `memory` at most. It is
-    /// taken as they are needed. With 0 there are no snapshots.
+    /// Bytes of memory for old versions of what transactions change, which are kept while there are snapshots; at most a quarter of `memory`. The
+    /// memory is taken when it is needed. With 0 there are no snapshots.
     pub snapshot_bytes: u64,
-    /// `Sync`: how large the log is at first and at most, and when checkpoints run.
+    /// `Sync`: the initial and the greatest size of the log, and when checkpoints run.
     pub sync: SyncParameters,
-    /// Bytes that the file has when the pool is created, on the disk (or in persistent memory) already. As the heap needs more the file
-    /// grows, up to the geometry's size; where the disk is full then, the allocation is an error like any other. `None`: a megabyte
-    /// of heap. The geometry's size or more: all of it, the logs as well.
+    /// Initial size of a new pool's file, in bytes, all of it allocated on the disk or in persistent memory. The file grows with the heap up to the
+    /// geometry's size; if the disk is full then, the allocation fails like any other. `None` means a megabyte of heap. The geometry's size or more
+    /// allocates everything, including the logs.
     pub initial_size: Option<u64>,
-    /// Bytes of address space to reserve: a multiple of 4096, and no fewer than the file has. The pool grows no further while it is open.
-    /// `None`: as many as the pool can come to have, or where the system limits address space (`ulimit -v`, `vm.overcommit_memory`) a half, a
-    /// quarter and so on of that, so that as much again is left to the program.
+    /// Bytes of address space to reserve, a multiple of 4096 and at least the file's size. While it is open, the pool cannot grow beyond that. `None`
+    /// means the pool's greatest size, or, if the system limits address space (`ulimit -v`, `vm.overcommit_memory`), a half, a quarter and so on of
+    /// it, so that the program has as much again.
     pub address_space: Option<u64>,
-    /// Bytes of memory that the pool may take, approximately, for copies of pages and old versions; at least 4 MB. [`SyncParameters::memory_pages`],
-    /// [`SyncParameters::most_dirty_pages`] and [`Options::snapshot_bytes`] bound its parts: three quarters, a quarter and a quarter of it.
-    /// `None`: 4 GB, or where that is less half of the memory that this process may have, which is the
-    /// machine's or its container's (cgroup).
+    /// The approximate memory that the pool may take for copies of pages and old versions, in bytes; at least 4 MB. [`SyncParameters::memory_pages`],
+    /// [`SyncParameters::most_dirty_pages`] and [`Options::snapshot_bytes`] bound its parts: three quarters, a quarter and a quarter of it. `None`
+    /// means 4 GB or, if that is less, half of the memory that this process may have, which is the machine's or its container's (cgroup).
     pub memory: Option<u64>,
-    /// Maps all of the pool's pages, and those of its locks, while it is opened, which takes a while for a large one. Otherwise each
-    /// is mapped when it is first touched, and the transaction that does so waits for that.
+    /// Maps all pages of the pool and of its locks while it is opened, which takes a while for a large pool. Otherwise a page is mapped at its first
+    /// access, and the transaction waits for that.
     pub map_ahead: bool,
-    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`](super::Pool::ticket)) may stay in memory before it is
-    /// flushed, if nobody flushes before. What a power failure can take is what was committed in this time and in one
-    /// flush; a killed process loses as much.
+    /// `Sync`: how long a transaction that is to be durable later ([`Pool::ticket`](super::Pool::ticket)) may stay in memory before it is flushed, if
+    /// no other flush comes before. A power failure or a killed process loses at most what was committed in this time and during one flush.
     pub flush_interval: Duration,
-    /// `Sync`: a call that waits so long until its transaction is durable counts as slow ([`PoolStatistics::slow_writes`](super::PoolStatistics::slow_writes)), and
-    /// subscribers of the feature `tracing` are told of it.
+    /// `Sync`: a call that waits at least this long for its transaction's durability counts as slow
+    /// ([`PoolStatistics::slow_writes`](super::PoolStatistics::slow_writes)), and is reported to subscribers of the feature `tracing`.
     pub slow_transaction: Duration,
 }
 
 impl Default for Options {
-    /// The `Sync` domain with the default geometry and no layout name.
+    /// Returns the `Sync` domain with the default geometry and no layout name.
     fn default() -> Self {
         Self {
             geometry: Geometry::default(),
@@ -110,29 +108,29 @@ impl Default for Options {
     }
 }
 
-/// The most stripe locks, as a power of two: their numbers have 32 bits.
+/// The most stripe locks, as a power of two, because their numbers have 32 bits.
 const MAXIMAL_LOCK_BITS: u32 = 32;
 
-/// The most memory for old versions: their numbers have 32 bits.
+/// The most memory for old versions, because their numbers have 32 bits.
 const MAXIMAL_SNAPSHOT_BYTES: u64 = 1 << 38;
 
-/// The least [`Options::memory`].
+/// The least value of [`Options::memory`].
 const MINIMAL_MEMORY: u64 = 4 << 20;
 
-/// [`Options::memory`] where nobody sets it and there is enough: 1 GB of dirty pages.
+/// The default of [`Options::memory`] if there is enough memory; 1 GB of it is for dirty pages.
 const DEFAULT_MEMORY: u64 = 4 << 30;
 
 impl Options {
-    /// Bytes of memory that the pool may take.
+    /// Returns the memory that the pool may take, in bytes.
     pub(super) fn memory(&self) -> u64 {
         let of_the_process = || (system::memory_limit() / 2).clamp(MINIMAL_MEMORY, DEFAULT_MEMORY);
         self.memory.unwrap_or_else(of_the_process)
     }
 
-    /// Checks that a pool can be open so.
+    /// Checks that a pool can be opened with these options.
     ///
     /// # Errors
-    /// [`Error::Parameter`] says what is impossible; [`Error::UnsupportedDomain`].
+    /// Returns [`Error::Parameter`], which says what is impossible, and [`Error::UnsupportedDomain`].
     pub(super) fn check(&self) -> Result<()> {
         self.domain.check()?;
         if self.lock_bits > MAXIMAL_LOCK_BITS {

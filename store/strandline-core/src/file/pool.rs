@@ -1,4 +1,4 @@
-//! A pool in a file, as its users have it. `start.rs` maps and recovers it, `close.rs` closes it.
+//! A pool in a file, for users. `start.rs` maps and recovers it, and `close.rs` closes it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -30,20 +30,20 @@ use crate::transaction::{Concurrency, Runner};
 mod close;
 mod start;
 
-/// What files are opened for.
+/// The purpose for which files are opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     Writing,
     Reading,
-    /// To make a pool's first contents, before it is published.
+    /// To create a pool's first content before it is published.
     Creation,
 }
 
-/// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker
-/// exists stays locked until the worker is gone, and is recovered when it is next opened.
+/// An open pool. It is closed when dropped; [`Pool::close`] reports errors. A pool dropped while a worker exists stays locked until the worker is
+/// gone, and is recovered when it is next opened.
 ///
-/// A process that is forked from the one that opened the pool cannot use it: everything is [`Error::Forked`] there, and
-/// dropping this changes nothing. But it holds the pool's lock too, as long as it lives or until it executes another program.
+/// A process that is forked from the one that opened the pool cannot use it: each call returns [`Error::Forked`] there, and dropping the pool changes
+/// nothing. But the child holds the pool's lock as well, until it ends or executes another program.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -71,10 +71,10 @@ pub struct Pool<C: Control<Memory = Native> = Stm> {
     read_only: bool,
     /// The device, the shared log and its checkpoints, in the `Sync` domain.
     sync: Option<SyncPool>,
-    /// The helper of the scheme that runs, where it has one.
+    /// The helper of the current scheme, if it has one.
     helper: Mutex<Option<Helper>>,
     pub(super) idle: Arc<IdleWorkers<C>>,
-    /// Held while a compaction runs; whether one has come to its end.
+    /// Locked during a compaction. The value is whether one has been completed.
     compaction: Mutex<bool>,
     recovery: Recovery,
     observed: Arc<Observed>,
@@ -83,17 +83,17 @@ pub struct Pool<C: Control<Memory = Native> = Stm> {
 
 struct SyncPool {
     files: Arc<FileDevice>,
-    /// The same, with checksums if the pool has them, and with what keeps the first failure.
+    /// The same device, with checksums if the pool has them, and with a layer that keeps the first failure.
     device: Arc<dyn Device + Send + Sync>,
     log: SharedLog,
-    /// None in a pool that is only read.
+    /// `None` if the pool is open for reading only.
     checkpointer: Option<Checkpointer>,
     /// Started with the first ticket.
     flusher: Mutex<Option<Flusher>>,
 }
 
 impl<C: Control<Memory = Native>> Setup<C> {
-    /// Like [`Pool::create`], to be used so.
+    /// Like [`Pool::create`], with this setup.
     ///
     /// # Errors
     /// As for [`Pool::create`].
@@ -101,10 +101,10 @@ impl<C: Control<Memory = Native>> Setup<C> {
         self.create_with(path, options, |_| Ok(())).map(|(pool, ())| pool)
     }
 
-    /// Like [`Setup::create`]; `init` makes what the pool is to hold before anybody can find it.
+    /// Like [`Setup::create`], but calls `init` to create the pool's first content before anybody can find it.
     ///
     /// # Errors
-    /// As [`Pool::create`]; those of `init`, after which no file is left.
+    /// Returns the errors of [`Pool::create`] and `init`. No file is left then.
     pub fn create_with<T>(
         self,
         path: impl AsRef<Path>,
@@ -120,7 +120,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         Ok((pool, made))
     }
 
-    /// A new pool whose files have no names: it is gone when it is closed. `folder` is where they would be.
+    /// Creates a pool whose files have no names. They vanish when the pool is closed. `folder` is where they would be.
     ///
     /// # Errors
     /// Returns the errors of [`Pool::create`] and `init`.
@@ -138,7 +138,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         Ok((pool, made))
     }
 
-    /// Like [`Pool::open`], to be used so.
+    /// Like [`Pool::open`], with this setup.
     ///
     /// # Errors
     /// As for [`Pool::open`].
@@ -146,7 +146,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         self.open_as(path.as_ref(), options, false)
     }
 
-    /// Like [`Pool::open_read_only`], to be used so.
+    /// Like [`Pool::open_read_only`], with this setup.
     ///
     /// # Errors
     /// As for [`Pool::open`].
@@ -168,13 +168,13 @@ impl<C: Control<Memory = Native>> Setup<C> {
 }
 
 impl Pool {
-    /// Creates a pool in a new file at `path`, which grows as the heap does, and opens it. The file gets its name when it is complete and durable, so
-    /// that nobody ever finds half a pool; what is at `path` already stays.
+    /// Creates a pool in a new file at `path`, which grows with the heap, and opens it. The file gets its name when it is complete and durable, so
+    /// that nobody ever finds half a pool. An existing file at `path` is not changed.
     ///
     /// # Errors
-    /// Returns an error if the file exists, in the `Sync` domain also a log file that holds another pool's transactions or is none, if the disk is
-    /// full, or if an option is impossible. No file is left then, unless the flush of the folder failed: the whole pool may be there, or an unused
-    /// log, which the next creation removes.
+    /// Returns an error if the file exists; in the `Sync` domain, if a file with the log's name holds another pool's transactions or is not a log; if
+    /// the disk is full; or if an option is impossible. No file is left then, unless the flush of the folder failed. In that case the whole pool may
+    /// exist, or an unused log, which the next creation removes.
     pub fn create(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).create(path, options)
     }
@@ -182,14 +182,14 @@ impl Pool {
     /// Opens the pool at `path` for reading and writing, and recovers it.
     ///
     /// # Errors
-    /// A distinct one for a damaged, truncated, foreign, newer or locked pool, another layout name, and a
-    /// domain that cannot be; nothing has been changed then.
+    /// Returns a distinct error for a damaged, truncated, foreign, newer or locked pool, for another layout name, and for an impossible domain.
+    /// Nothing has been changed then.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).open(path, options)
     }
 
-    /// Opens the pool at `path` for reading only, beside any number of other readers. What the logs hold is replayed into this process's own copy;
-    /// the file is not changed.
+    /// Opens the pool at `path` for reading only, beside any number of other readers. The logs are replayed into this process's own copy, and the
+    /// file is not changed.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -208,7 +208,7 @@ impl Pool {
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// Ends the creation of a pool that has no name yet. All that it holds is durable on return.
+    /// Ends the creation of a pool that has no name yet. All of its content is durable when this returns.
     ///
     /// # Errors
     /// Returns an error if the device failed.
@@ -219,8 +219,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// Makes durable what was stored to a mapping whose stores reach the file through the page cache. In the other mappings each transaction is
-    /// durable by itself.
+    /// Makes stores durable that reach the file through the page cache. With other mappings, each transaction is durable by itself.
     ///
     /// # Errors
     /// Returns an error if the device failed.
@@ -231,17 +230,17 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// The shared log of a pool in the `Sync` domain.
+    /// Returns the shared log of a pool in the `Sync` domain.
     pub(super) fn shared_log(&self) -> Option<SharedLog> {
         self.sync.as_ref().map(|sync| sync.log)
     }
 
-    /// How transactions are isolated.
+    /// Returns how transactions are isolated.
     pub(super) fn concurrency(&self) -> Concurrency {
         self.setup.control.concurrency()
     }
 
-    /// Returns whether it was opened for reading only.
+    /// Returns whether the pool was opened for reading only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
@@ -250,7 +249,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         &self.observed
     }
 
-    /// The files of a pool in the `Sync` domain.
+    /// Returns the files of a pool in the `Sync` domain.
     pub(super) fn files(&self) -> Option<&FileDevice> {
         self.sync.as_ref().map(|sync| &*sync.files)
     }
@@ -259,15 +258,15 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.options.slow_transaction
     }
 
-    /// Keeps other compactions out.
+    /// Prevents other compactions while the guard exists.
     pub(super) fn compacting(&self) -> MutexGuard<'_, bool> {
         self.compaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Like [`Pool::compacting`], unless the compaction that runs waits for the calling thread.
+    /// Like [`Pool::compacting`], unless the running compaction waits for the calling thread.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`] then.
+    /// Returns [`Error::Deadlock`] in that case.
     fn compacting_unless_deadlocked(&self) -> Result<MutexGuard<'_, bool>> {
         let memory = self.native_view()?.memory;
         if !memory.is_nested() {
@@ -284,27 +283,27 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// Fails in a forked child of the process that opened the pool.
+    /// Returns an error in a forked child of the process that opened the pool.
     pub(super) fn check_process(&self) -> Result<()> {
         self.volatile.process().check()
     }
 
-    /// The guard of what waits for transactions of this pool.
+    /// Returns the guard for calls that wait for transactions of this pool.
     #[doc(hidden)]
     pub fn outside(&self) -> Outside {
         Outside::of(&self.volatile)
     }
 
-    /// Fails inside a transaction of this pool, for which a method that waits might have to wait: the guard of all of them.
+    /// Returns an error inside a transaction of this pool. All methods that may wait for transactions call this.
     ///
     /// # Errors
-    /// [`Error::Nested`], [`Error::Forked`].
+    /// Returns [`Error::Nested`] and [`Error::Forked`].
     pub(super) fn check_outside(&self) -> Result<()> {
         self.outside().check()
     }
 
     pub(super) fn native_view(&self) -> Result<View<Native>> {
-        // A reader's own copy needs no durability.
+        // The own copy of a process that only reads needs no durability.
         let domain = if self.read_only { Domain::Process } else { self.options.domain };
         let device = self.sync.as_ref().map(|sync| sync.device.clone());
         let memory = Native::new(
@@ -319,7 +318,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Ok(view)
     }
 
-    /// A worker, for one thread, to run transactions with.
+    /// Returns a worker, with which one thread can run transactions.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -337,8 +336,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoFreeLog`]: there are as many workers as the pool has logs; [`Pool::wait_for_worker`] waits then.
-    /// Returns [`Error::Nested`] inside a transaction of this pool. [`Error::Forked`].
+    /// Returns [`Error::NoFreeLog`] if there are as many workers as the pool has logs ([`Pool::wait_for_worker`] waits in that case),
+    /// [`Error::Nested`] inside a transaction of this pool, and [`Error::Forked`].
     pub fn worker(&self) -> Result<Worker<C>> {
         self.lease(&BPPM, SchemeObject::lease).map_err(|error| error.in_pool(&self.path))
     }
@@ -348,7 +347,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         let shared_log = self.sync.as_ref().map(|sync| sync.log);
         let mut worker = loop {
             match Worker::lease_log(self.native_view()?, kind, self.setup, shared_log, &lease) {
-                // An idle worker gives its log up.
+                // An idle worker's log was given up, so try again.
                 Err(Error::NoFreeLog { .. }) if self.idle.take().is_some() => {}
                 leased => break leased?,
             }
@@ -360,7 +359,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
         let mut helper = self.helper.lock().unwrap_or_else(PoisonError::into_inner);
         if !kind.scheme.has_helper() {
-            // No worker of the scheme that it helped exists any more.
+            // No worker of the helper's scheme exists any more.
             if let Some(helper) = helper.take() {
                 helper.stop(worker.memory());
             }

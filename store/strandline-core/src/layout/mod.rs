@@ -1,6 +1,6 @@
-//! Where everything lies in a pool, and in its volatile synchronisation words.
+//! The places of all parts of a pool, and of its volatile synchronization words.
 //!
-//! `docs/pool-format.md` draws the same picture byte by byte.
+//! `docs/pool-format.md` describes the pool byte by byte.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ pub(crate) use versions::Registered;
 pub use versions::{VersionEntry, VersionLayout};
 
 pub use crate::memory::PAGE_BYTES;
-/// Bytes that a device writes whole or not at all.
+/// The bytes that a device writes atomically.
 pub const SECTOR_BYTES: u64 = 512;
 /// Bytes in a record of a log.
 pub const RECORD_BYTES: u64 = 16;
-/// Words that structures may use as their entry points.
+/// Number of words that structures may use as their entry points.
 pub const ROOTS: u64 = 8;
 
 /// The sizes that determine a pool's layout; fixed when it is created.
@@ -37,19 +37,19 @@ pub const ROOTS: u64 = 8;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The most bytes that the pool can come to have, a multiple of 4096. Address space is reserved for them; of the disk the pool
-    /// takes what it needs, and its file is as long as it was grown.
+    /// The greatest size that the pool can reach, in bytes, a multiple of 4096. Address space is reserved for all of it. The file has only the length
+    /// to which it has grown, and takes only the disk space that it needs.
     pub size: u64,
-    /// Logs, and so the most workers at a time.
+    /// Number of logs, which is the maximum of concurrent workers.
     pub logs: u64,
-    /// Bytes in each log, a multiple of 4096.
+    /// Size of each log, in bytes, a multiple of 4096.
     pub log_bytes: u64,
-    /// Bytes in a heap chunk, a power of two of at least 4096.
+    /// Size of a heap chunk, in bytes, a power of two of at least 4096.
     pub chunk_bytes: u64,
 }
 
 impl Default for Geometry {
-    /// Up to 1 TB, with 16 logs of 1 MB (the paper's size) and chunks of 256 KB.
+    /// Returns a geometry of at most 1 TB, with 16 logs of 1 MB (the paper's size) and chunks of 256 KB.
     fn default() -> Self {
         Self { size: 1 << 40, logs: 16, log_bytes: 1 << 20, chunk_bytes: 256 << 10 }
     }
@@ -85,27 +85,27 @@ impl Geometry {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What it was derived from.
+    /// The geometry from which the layout was derived.
     pub geometry: Geometry,
     /// Where the first log begins.
     pub logs: PersistentAddress,
-    /// The roots, and with them the part that transactions may write.
+    /// The address of the roots, with which the part that transactions may write begins.
     pub data: PersistentAddress,
-    /// The chunk table, a word for each chunk.
+    /// The chunk table, with one word for each chunk.
     pub chunk_table: PersistentAddress,
-    /// Where the first chunk begins, aligned to the size of a chunk.
+    /// The address of the first chunk, aligned to the size of a chunk.
     pub chunks: PersistentAddress,
-    /// A chunk has two to this power bytes.
+    /// The size of a chunk as a power of two.
     pub chunk_bits: u32,
-    /// How many chunks the pool can come to have.
+    /// The greatest number of chunks that the pool can have.
     pub chunk_count: u64,
-    /// Words that transactions may read and write, from `data` on, in a pool that has grown as far as it can.
+    /// Number of words from `data` on that transactions may read and write once the pool has its greatest size.
     data_words: u64,
-    /// Those of them that the pool had when this was last told how long it is.
+    /// Number of these words that the pool had when this view last learnt its length.
     reachable_words: u64,
 }
 
-/// Checks each size by itself; a log's is to be a multiple of `unit`.
+/// Checks each size separately. A log's size must be a multiple of `unit`.
 fn check_geometry(geometry: Geometry, unit: u64) -> Result<()> {
     let Geometry { size, logs, log_bytes, chunk_bytes } = geometry;
     let refuse = |why: &str| Err(refused(geometry, why));
@@ -131,13 +131,13 @@ fn refused(geometry: Geometry, why: &str) -> Error {
     ))
 }
 
-/// Divides what a pool of `size` bytes has from `chunk_table` on among the table and the chunks: the offset of the first chunk, and how many
-/// there are.
+/// Divides the bytes from `chunk_table` to the end of a pool of `size` bytes between the table and the chunks. Returns the offset of the first chunk
+/// and the number of chunks.
 fn divide_into_chunks(chunk_table: PersistentAddress, size: u64, chunk_bytes: u64) -> (u64, u64) {
     let rest = size.saturating_sub(chunk_table.offset());
     let mut chunk_count = rest / (chunk_bytes + 8);
     loop {
-        // Aligned to their size, so that an address tells its chunk.
+        // Chunks are aligned to their size, so that an address determines its chunk.
         let chunks = (chunk_table.offset() + 8 * chunk_count).next_multiple_of(chunk_bytes);
         if chunk_count == 0 || chunks + chunk_count * chunk_bytes <= size {
             return (chunks, chunk_count);
@@ -149,21 +149,20 @@ fn divide_into_chunks(chunk_table: PersistentAddress, size: u64, chunk_bytes: u6
 impl Layout {
     /// The header, which is written once.
     pub const HEADER: PersistentAddress = PersistentAddress::new(0);
-    /// The first of the two checkpoint slots of the `Sync` domain; the second lies a page further on.
+    /// The first of the two checkpoint slots of the `Sync` domain. The second one is on the next page.
     pub const CHECKPOINT_SLOTS: PersistentAddress = PersistentAddress::new(PAGE_BYTES);
-    /// Whether the pool is in use, under which domain and by which scheme: a [`PoolState`].
+    /// The pool's [`PoolState`]: whether it is in use, under which domain and by which scheme.
     pub const STATE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES);
-    /// The watermark: every transaction at or below it is in the home locations durably.
+    /// The watermark: each transaction at or below it is durable in the home locations.
     pub const WATERMARK: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + LINE_BYTES);
-    /// The size in the header once more, for when that is damaged.
+    /// A copy of the header's size, for the case that the header is damaged.
     pub const SIZE: PersistentAddress = PersistentAddress::new(3 * PAGE_BYTES + 2 * LINE_BYTES);
-    /// The header of the undo journal of large transactions, a sector; the journal's first extent follows it and ends with the
-    /// page.
+    /// The header of the undo journal of large transactions, which takes a sector. The journal's first extent follows it, up to the end of the page.
     pub const JOURNAL: PersistentAddress = Self::STATE.byte(SECTOR_BYTES);
-    /// The log directory: a word for each log, 0 until its log exists, then the log's address.
+    /// The log directory has a word for each log: 0 until the log exists, then the log's address.
     pub const LOG_DIRECTORY: PersistentAddress = PersistentAddress::new(4 * PAGE_BYTES);
 
-    /// The layout for `geometry`.
+    /// Computes the layout for `geometry`.
     ///
     /// # Errors
     /// Returns an error if a size is impossible, or the pool too small for a single chunk.
@@ -171,8 +170,8 @@ impl Layout {
         Self::with_log_unit(geometry, PAGE_BYTES)
     }
 
-    /// Like [`new`](Self::new), but a log may be any number of lines long: for checkers of redo logs, whose short histories are to fill them. No pool
-    /// is created so.
+    /// Like [`new`](Self::new), but a log may have any number of lines. This is for checkers of redo logs, whose short histories are to fill the
+    /// logs; pools are not created in this way.
     ///
     /// # Errors
     /// As for [`new`](Self::new).
@@ -211,31 +210,31 @@ impl Layout {
         })
     }
 
-    /// The same layout where the pool can grow to `bytes` bytes at most, and has what lies before the first chunk in any case.
+    /// Returns the layout for a pool that can grow to `bytes` bytes at most. It has at least all that precedes the first chunk.
     pub fn limited_to(self, bytes: u64) -> Self {
         let chunk_count = self.chunk_count.min(self.chunks_in(bytes));
         let data_words = (self.end_of(chunk_count).offset() - self.data.offset()) / 8;
         Self { chunk_count, data_words, reachable_words: self.reachable_words.min(data_words), ..self }
     }
 
-    /// The same layout of a pool that has `bytes` bytes by now: what lies beyond them is [no data](Self::is_data) yet.
+    /// Returns the layout for a pool that has `bytes` bytes now. Words beyond them are [no data](Self::is_data) yet.
     pub fn reaching(self, bytes: u64) -> Self {
         let words = bytes.saturating_sub(self.data.offset()) / 8;
-        // Whole lines, as whoever asks for them wants them.
+        // Rounds to whole lines, because callers ask for whole lines.
         Self { reachable_words: self.data_words.min(words & !(LINE_BYTES / 8 - 1)), ..self }
     }
 
-    /// The log number `index`.
+    /// Returns the address of log `index`.
     pub fn log(&self, index: u64) -> PersistentAddress {
         self.logs.byte(index * self.geometry.log_bytes)
     }
 
-    /// Records in each log.
+    /// Returns the number of records in each log.
     pub fn log_records(&self) -> u64 {
         self.geometry.log_bytes / RECORD_BYTES
     }
 
-    /// The root word number `index`.
+    /// Returns the address of root word `index`.
     ///
     /// # Panics
     /// Panics if there is no such root.
@@ -244,35 +243,35 @@ impl Layout {
         self.data.word(index)
     }
 
-    /// One of a few words near the roots, for what an earlier life of the memory may name.
+    /// Returns one of a few words near the roots, which an earlier life of the memory may have logged.
     pub fn word_near_roots(&self, random: &mut dyn FnMut(u64) -> u64) -> PersistentAddress {
         self.root(0).byte(256 + 32 * random(6))
     }
 
-    /// The word that says how many chunks the heap has been given, of which the pool's file holds all. It has a line of its own.
+    /// Returns the address of the word that counts the chunks of the heap. The pool's file contains all of them. The word has a line of its own.
     pub fn reached(&self) -> PersistentAddress {
         self.data.byte(LINE_BYTES)
     }
 
-    /// The first address past the first `chunks` chunks.
+    /// Returns the first address past the first `chunks` chunks.
     pub fn end_of(&self, chunks: u64) -> PersistentAddress {
         self.chunks.byte(chunks * self.geometry.chunk_bytes)
     }
 
-    /// How many whole chunks a pool of `bytes` bytes has.
+    /// Returns the number of whole chunks in a pool of `bytes` bytes.
     pub fn chunks_in(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.chunks.offset()) / self.geometry.chunk_bytes
     }
 
-    /// The first address past the heap when it has grown as far as it can.
+    /// Returns the first address past a heap of the greatest size.
     pub fn end(&self) -> PersistentAddress {
         self.end_of(self.chunk_count)
     }
 
-    /// Checks that a pool of `bytes` bytes has all the chunks that it should have, by its word [`reached`](Self::reached). `path` is for messages.
+    /// Checks that a pool of `bytes` bytes has all of its `reached` chunks (the word [`reached`](Self::reached)). Messages name `path`.
     ///
     /// # Errors
-    /// Returns [`Error::Truncated`], and [`Error::Damaged`] if no pool can have as many.
+    /// Returns [`Error::Truncated`] if chunks are missing, and [`Error::Damaged`] if no pool can have so many.
     pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
         if reached > self.chunk_count {
             return Err(Error::damaged(format!(
@@ -287,19 +286,19 @@ impl Layout {
         Ok(())
     }
 
-    /// Returns whether `words` words at `at` are aligned and in the part that transactions may read and write, as far as the pool was known
-    /// to reach.
+    /// Returns whether `words` words at `at` are aligned and in the part that transactions may read and write, as far as this view knows the pool's
+    /// length.
     #[inline]
     pub fn is_data(&self, at: PersistentAddress, words: u64) -> bool {
-        // Rotated, a misaligned or too small offset becomes larger than any size.
+        // Rotating makes a misaligned or too small offset larger than any size.
         let first = at.offset().wrapping_sub(self.data.offset()).rotate_right(3);
         first < self.reachable_words && words <= self.reachable_words - first
     }
 
-    /// Checks that a log may have named `words` words at `at`.
+    /// Checks that a log may contain the address of `words` words at `at`.
     ///
     /// # Errors
-    /// [`Error::Truncated`], without a path: the pool would have them if it were longer. [`Error::Damaged`].
+    /// Returns [`Error::Truncated`] without a path if only a longer pool would have these words, and otherwise [`Error::Damaged`].
     pub fn check_replayed(&self, at: PersistentAddress, words: u64) -> Result<()> {
         if self.is_data(at, words) {
             return Ok(());
@@ -311,13 +310,13 @@ impl Layout {
         Err(Error::damaged(format!("a log record names the address {:#x}", at.offset())))
     }
 
-    /// Words of the chunks, as far as the pool was known to reach.
+    /// Returns the number of words in the chunks, as far as this view knows the pool's length.
     pub fn heap_words(&self) -> u64 {
         self.reachable_words.saturating_sub((self.chunks.offset() - self.data.offset()) / 8)
     }
 }
 
-/// What a pool's state word says. 0 is a pool that was closed cleanly.
+/// The content of a pool's state word, which is 0 after a clean close.
 ///
 /// ```
 /// use strandline_core::layout::PoolState;
@@ -330,18 +329,18 @@ impl Layout {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolState {
-    /// Bits 0 to 7: the number of the domain that has it in use; 0 for none.
+    /// Bits 0 to 7: the number of the domain under which the pool is in use; 0 for none.
     pub domain: u64,
-    /// Bits 8 to 15: the number of the scheme whose logs it has.
+    /// Bits 8 to 15: the number of the scheme whose logs the pool has.
     pub scheme: u64,
-    /// Bit 16: whether it was used without persistence since it was last closed.
+    /// Bit 16: whether the pool was used without persistence since it was last closed.
     pub unprotected: bool,
-    /// The other bits, of which this library knows nothing.
+    /// The other bits, which this library does not know.
     pub unknown: u64,
 }
 
 impl PoolState {
-    /// The state in this word.
+    /// Decodes the state word.
     pub fn decode(word: u64) -> Self {
         Self {
             domain: word & 0xff,
@@ -351,13 +350,13 @@ impl PoolState {
         }
     }
 
-    /// The word for this state.
+    /// Encodes the state word.
     pub fn encode(self) -> u64 {
         self.domain | self.scheme << 8 | u64::from(self.unprotected) << 16 | self.unknown << 17
     }
 }
 
-/// Byte offsets of the volatile synchronisation words.
+/// The places of the volatile synchronization words.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -385,58 +384,58 @@ pub struct SharedLayout {
 }
 
 impl SharedLayout {
-    /// The highest TxID taken: the STM's global clock.
+    /// The highest assigned TxID, which is the STM's global clock.
     pub const CLOCK: VolatileAddress = Self::at_line(0);
-    /// How many snapshots there are. Whoever commits has the line already.
+    /// The number of snapshots. It is in the clock's line, which a committing thread has in its cache already.
     pub const SNAPSHOTS: VolatileAddress = Self::CLOCK.word(1);
-    /// The TxID of a large transaction that runs, if it keeps what it changes for snapshots that begin meanwhile; else 0.
+    /// The TxID of a running large transaction if it saves what it changes for snapshots that begin meanwhile; otherwise 0.
     pub const LARGE: VolatileAddress = Self::CLOCK.word(2);
-    /// Held by a transaction that has failed too often, or that is a large one; others that may write wait at their beginning.
+    /// A lock for a transaction that has failed too often, or that is large. While it is held, other transactions that may write wait before they
+    /// begin.
     pub const SERIAL: VolatileAddress = Self::at_line(1);
-    /// One more than the slot of the worker that took it last.
+    /// One more than the slot of the worker that took the lock last.
     pub(crate) const SERIAL_OWNER: VolatileAddress = Self::SERIAL.word(4);
-    /// Single-writer mode: odd while home is being stored.
+    /// Single-writer mode: odd while a transaction stores its words home.
     pub const SEQUENCE: VolatileAddress = Self::at_line(2);
     /// Single-writer mode: the writer's lock, which is [biased](crate::memory::biased).
     pub const WRITER: VolatileAddress = Self::at_line(3);
-    /// Held by the thread that persists in bulk.
+    /// The lock of the thread that persists in bulk.
     pub const BULK: VolatileAddress = Self::at_line(4);
-    /// The watermark that owners of logs may rely on: it is durable.
+    /// The durable watermark, on which the owners of logs may rely.
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
-    /// Held while a log is leased or given back.
+    /// The lock for leasing a log and giving it back.
     pub const LEASES: VolatileAddress = Self::at_line(6);
-    /// Single-writer mode under a scheme with a helper: the last TxID that has stored home.
+    /// Single-writer mode under a scheme with a helper: the last TxID whose words are home.
     pub const HOME: VolatileAddress = Self::at_line(7);
-    /// 1 while the helper waits for something to do.
+    /// 1 while the helper waits for work.
     pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
-    /// Notified when a worker was given back; the word counts such notices while somebody waits, the next one those who
-    /// wait.
+    /// Threads that wait for a worker are notified here. This word counts the notifications while somebody waits; the next word counts the waiting
+    /// threads.
     pub const RETURNS: VolatileAddress = Self::at_line(9);
-    /// STM: held by one of those transactions that have met conflicts, so that these run one after another.
+    /// STM: the lock of transactions that have met conflicts, so that these run one after another.
     pub const QUEUE: VolatileAddress = Self::RETURNS.word(4);
-    /// Odd while a compaction holds free chunks, and counted up whenever that changes.
+    /// Odd while a compaction holds free chunks; incremented each time that this changes.
     pub(crate) const HOLDING: VolatileAddress = Self::RETURNS.word(5);
-    /// Transactions that found no free chunk but held ones. No compaction holds further chunks while there are such.
+    /// The number of transactions that found only held chunks free. While there are some, no compaction holds further chunks.
     pub(crate) const WANTING: VolatileAddress = Self::RETURNS.word(6);
     /// One more than the slot of the worker that took [`SharedLayout::QUEUE`] last.
     pub(crate) const QUEUE_OWNER: VolatileAddress = Self::RETURNS.word(7);
     const LOCKS: VolatileAddress = Self::at_line(10);
     const SLOT_LINES: u64 = 2;
     const SET_LOCK_WORDS: u64 = 4;
-    /// The most entries that an undo log has.
+    /// The most entries in an undo log.
     pub const UNDO_ENTRIES: u64 = 8;
 
     const fn at_line(line: u64) -> VolatileAddress {
         VolatileAddress::new(line * LINE_BYTES)
     }
 
-    /// The words for a pool of this layout with 2^`lock_bits` stripe locks and `sync_bytes` bytes for the
-    /// shared log of the `Sync` domain.
+    /// Computes the layout of the words for a pool with 2^`lock_bits` stripe locks and `sync_bytes` bytes for the `Sync` domain's shared log.
     pub fn new(layout: &Layout, lock_bits: u32, sync_bytes: u64) -> Self {
         let locks = 1u64 << lock_bits;
         let slots = Self::LOCKS.word(locks.next_multiple_of(8));
         let slot_count = layout.geometry.logs;
-        // One more: of those that only read and lease no log.
+        // There is one more slot, for workers that only read and lease no log.
         let undo = slots.byte((slot_count + 1) * Self::SLOT_LINES * LINE_BYTES);
         let sync = undo.word(slot_count * Self::UNDO_ENTRIES * Self::undo_words(slot_count));
         let bytes = (sync.offset() + sync_bytes).next_multiple_of(PAGE_BYTES);
@@ -444,102 +443,102 @@ impl SharedLayout {
         Self { lock_mask: locks - 1, slots, slot_count, undo, sync, versions, bytes }
     }
 
-    /// The same words and, behind them, up to `bytes` bytes for versions of lines: then there can be snapshots.
+    /// Adds up to `bytes` bytes for versions of lines, which snapshots need.
     pub fn with_versions(self, bytes: u64) -> Self {
         let versions = VersionLayout::new(VolatileAddress::new(self.bytes), bytes);
         Self { versions, bytes: (self.bytes + versions.bytes()).next_multiple_of(PAGE_BYTES), ..self }
     }
 
-    /// The same words for somebody who uses no stripe locks, and is to touch no more than one of them.
+    /// Returns the layout for a caller that uses no stripe locks, and that should touch at most one of their words.
     pub(crate) fn without_locks(self) -> Self {
         Self { lock_mask: 0, ..self }
     }
 
-    /// Where versions of lines lie.
+    /// Returns the layout of the versions of lines.
     #[inline]
     pub fn versions(&self) -> VersionLayout {
         self.versions
     }
 
-    /// Bytes that they take.
+    /// Returns the size of all words, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of those that do not hold versions, the first ones.
+    /// Returns the size of the words in front of the versions, in bytes.
     pub fn bytes_without_versions(&self) -> u64 {
         self.versions.begin().offset()
     }
 
-    /// Where the words of the `Sync` domain begin.
+    /// Returns the address of the `Sync` domain's words.
     pub fn sync(&self) -> VolatileAddress {
         self.sync
     }
 
-    /// The index of the lock of the line of `at`.
+    /// Returns the index of the lock for the line of `at`.
     #[inline]
     pub fn lock_index(&self, at: PersistentAddress) -> u64 {
         (at.offset() / LINE_BYTES) & self.lock_mask
     }
 
-    /// The lock word with this index.
+    /// Returns the lock word with this index.
     #[inline]
     pub fn lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(index)
     }
 
-    /// All of them.
+    /// Returns all lock words.
     pub(crate) fn locks(self) -> impl Iterator<Item = VolatileAddress> {
         (0..=self.lock_mask).map(move |index| self.lock(index))
     }
 
-    /// How many stripe locks there are.
+    /// Returns the number of stripe locks.
     pub(crate) fn stripe_locks(&self) -> u64 {
         self.lock_mask + 1
     }
 
-    /// Words kept for each entry of an undo log: eight, and one for every entry that may precede it.
+    /// Returns the number of words for each entry of an undo log: eight, and one for each entry that may precede it.
     const fn undo_words(logs: u64) -> u64 {
         8 + Self::UNDO_ENTRIES * logs
     }
 
-    /// The volatile words of entry `entry` of the undo log `log`.
+    /// Returns the address of the volatile words for entry `entry` of undo log `log`.
     #[inline]
     pub fn undo_entry(&self, log: u64, entry: u64) -> VolatileAddress {
         self.undo.word((log * Self::UNDO_ENTRIES + entry) * Self::undo_words(self.slot_count))
     }
 
-    /// Locks of lock sets. They share their words with the stripe locks of the STM: a pool is open in one mode.
+    /// Returns the number of locks for lock sets. They use the words of the STM's stripe locks, because a pool is open in only one mode.
     #[inline]
     pub fn lock_count(&self) -> u64 {
         ((self.lock_mask + 1) / Self::SET_LOCK_WORDS).max(1)
     }
 
-    /// The lock of lock sets with this index: the latch, the timestamp, the last holder.
+    /// Returns the address of the lock with this index: its latch, its timestamp and its last holder.
     #[inline]
     pub fn set_lock(&self, index: u64) -> VolatileAddress {
         Self::LOCKS.word(Self::SET_LOCK_WORDS * index)
     }
 
-    /// The words of log `index`.
+    /// Returns the slot of log `index`.
     #[inline]
     pub fn slot(&self, index: u64) -> Slot {
         Slot(self.slots.byte(index * Self::SLOT_LINES * LINE_BYTES))
     }
 
-    /// The number of the log whose first words are at `line`, if there is one.
+    /// Returns the number of the log whose slot begins at `line`, if there is one.
     pub(crate) fn slot_at(&self, line: VolatileAddress) -> Option<u64> {
         let bytes = line.offset().checked_sub(self.slots.offset())?;
         let index = bytes / (Self::SLOT_LINES * LINE_BYTES);
         (index < self.slot_count).then_some(index)
     }
 
-    /// The words of those that only read and lease no log: nobody looks at them.
+    /// Returns the slot of the workers that only read and lease no log, and its number. Nobody reads its words.
     pub fn readers_slot(&self) -> (Slot, u64) {
         (self.slot(self.slot_count), self.slot_count)
     }
 
-    /// The words of all logs.
+    /// Returns the slots of all logs.
     pub fn slots(self) -> impl Iterator<Item = Slot> {
         (0..self.slot_count).map(move |index| self.slot(index))
     }
@@ -550,66 +549,69 @@ impl SharedLayout {
 pub struct Slot(VolatileAddress);
 
 impl Slot {
-    /// Of no log.
+    /// A slot without a log.
     pub(crate) const NONE: Self = Self(VolatileAddress::new(0));
 
-    /// Which word [`Slot::commit_state`] is.
+    /// The index of [`Slot::commit_state`].
     pub(crate) const COMMIT_STATE: u64 = 0;
-    /// Which word [`Slot::present`] is.
+    /// The index of [`Slot::present`].
     pub(crate) const PRESENT: u64 = 2;
 
-    /// The line of its first words, to which only its worker stores while it runs transactions.
+    /// Returns the line with the slot's first words. While the slot's worker runs transactions, nobody else stores to the line.
     #[inline]
     pub fn line(self) -> VolatileAddress {
         self.0
     }
 
-    /// 0: outside commit; 1: in commit, TxID not yet taken; t + 2: committing as TxID t.
+    /// Returns the address of the commit state. 0: outside commit; 1: in commit, without a TxID yet; t + 2: committing as TxID t.
     #[inline]
     pub fn commit_state(self) -> VolatileAddress {
         self.0.word(Self::COMMIT_STATE)
     }
-    /// Run number and number of records up to and with the last commit record, as [`pack`] puts them.
+    /// Returns the address of a word with the run number and the number of records up to and including the last commit record, in the form of
+    /// [`pack`].
     #[inline]
     pub fn committed(self) -> VolatileAddress {
         self.0.word(1)
     }
-    /// Single-writer mode: where its worker says that it has the [biased](crate::memory::biased) lock of the writer.
+    /// Single-writer mode: returns the address of the word in which the slot's worker notes that it holds the writer's
+    /// [biased](crate::memory::biased) lock.
     #[inline]
     pub fn present(self) -> VolatileAddress {
         self.0.word(Self::PRESENT)
     }
-    /// How far bulk persistence has gone through the log, packed likewise.
+    /// Returns the address of the position that bulk persistence has reached in the log, in the form of [`pack`].
     pub fn persisted(self) -> VolatileAddress {
         self.0.word(8)
     }
-    /// 1 while a worker leases the log.
+    /// Returns the address of a word that is 1 while a worker leases the log.
     pub fn leased(self) -> VolatileAddress {
         self.0.word(9)
     }
-    /// Where a worker left the log: next record; one more word each for phase, last commit and last TxID.
+    /// Returns the address of the state in which a worker has left the log: the next record, the phase, the last commit and the last TxID, a word
+    /// each.
     pub fn resting(self) -> VolatileAddress {
         self.0.word(10)
     }
-    /// Where isolation is by locks: the timestamp of the log's last transaction.
+    /// With isolation by locks: returns the address of the timestamp of the log's last transaction.
     pub fn last_timestamp(self) -> VolatileAddress {
         self.0.word(14)
     }
 }
 
-/// Run number and record count in one word, so that both are read at once.
+/// Packs a run number and a number of records into one word, so that both are read atomically.
 #[inline]
 pub fn pack(run: u32, records: u32) -> u64 {
     u64::from(run) << 32 | u64::from(records)
 }
 
-/// The inverse of [`pack`].
+/// Unpacks what [`pack`] has packed.
 #[inline]
 pub fn unpack(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
-/// A memory together with where everything lies in it: one thread's view of an open pool.
+/// One thread's view of an open pool: its memory and the layout of the memory.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -624,26 +626,26 @@ pub fn unpack(word: u64) -> (u32, u32) {
 pub struct View<M> {
     /// One hardware thread's view of the memory.
     pub memory: M,
-    /// Where things lie in the pool.
+    /// The layout of the pool.
     pub layout: Layout,
-    /// Where the volatile words lie that all threads share.
+    /// The layout of the volatile words that all threads share.
     pub shared: SharedLayout,
 }
 
 impl<M: Memory> View<M> {
-    /// The same view, which knows how far the pool reaches by now.
+    /// Returns the view after it has learnt the pool's present length.
     pub fn looking(mut self) -> Self {
         self.look_how_far();
         self
     }
 
-    /// Finds out how far the pool reaches by now.
+    /// Learns the pool's present length.
     pub fn look_how_far(&mut self) {
         self.layout = self.layout.reaching(self.memory.size(Space::Persistent));
         self.memory.set_data(self.layout.root(0), self.layout.reachable_words);
     }
 
-    /// Returns whether the memory has all that lies before the chunks, and the volatile words.
+    /// Returns whether the memory contains everything in front of the chunks, and the volatile words.
     pub fn fits(&self) -> bool {
         self.memory.contains(PersistentAddress::new(0), self.layout.chunks.offset() / 8)
             && self.memory.contains(VolatileAddress::new(0), self.shared.bytes / 8)

@@ -19,31 +19,31 @@ use crate::memory::system;
 pub struct PoolId([u8; 16]);
 
 impl PoolId {
-    /// A number that no pool has.
+    /// Draws a number that no other pool has.
     ///
     /// # Errors
     /// Returns an error if the system has no random numbers.
     pub fn random() -> Result<Self> {
         let mut bytes: [u8; 16] = system::random().map_err(|e| Error::io("draw a random number", e))?;
-        // What RFC 9562 asks for, so that whatever reads UUIDs finds one: version 4, and the variant of that document.
+        // Sets the version (4) and the variant of RFC 9562, so that the number is a valid UUID.
         bytes[6] = 0x40 | bytes[6] & 0x0f;
         bytes[8] = 0x80 | bytes[8] & 0x3f;
         Ok(Self(bytes))
     }
 
-    /// The number that consists of these bytes.
+    /// Returns the number with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes, in the order in which they are written.
+    /// Returns the bytes in the order in which they are stored.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }
 
 impl fmt::Display for PoolId {
-    /// In hexadecimal, in the five groups of a UUID.
+    /// Formats the number in hexadecimal, in the five groups of a UUID.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, byte) in self.0.iter().enumerate() {
             if matches!(index, 4 | 6 | 8 | 10) {

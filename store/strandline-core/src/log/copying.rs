@@ -1,23 +1,22 @@
-//! Getting transactions into a thread's log other than by executing in it: copied from an execution area when they
-//! commit, or past the cache, then or word by word. What is left of them counts as `thread_log.rs` and, where a fence comes
-//! before the commit record, `scan_fenced` say.
+//! Ways for transactions to enter a thread's log without executing in it: a commit copies them from an execution area, or they are stored past the
+//! cache, at the commit or word by word. What remains of them is interpreted as in `thread_log.rs`, or as in `scan_fenced` if a fence precedes the
+//! commit record.
 
 use super::record::Record;
 use super::thread_log::{LogFull, RECORDS_PER_LINE, ThreadLog};
 use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step};
 
 impl ThreadLog {
-    /// Checks that a transaction of `words` words, and its commit record, can still be copied into the log.
+    /// Checks that the log has room for a transaction of `words` words and its commit record.
     ///
     /// # Errors
-    /// No room.
+    /// Returns an error if there is no room.
     #[inline]
     pub fn room_for(&self, words: usize) -> Result<(), LogFull> {
         if words < (self.records - self.position) as usize { Ok(()) } else { Err(LogFull) }
     }
 
-    /// Fetches the line that the running transaction's word number `word` will be copied to, where it is the
-    /// first on it.
+    /// Prefetches the line to which word number `word` of the running transaction will be copied, if the word is the first on its line.
     #[inline]
     pub fn prefetch_copy<M: Memory>(&self, memory: &M, word: usize) {
         let record = self.position + word as u32;
@@ -26,9 +25,8 @@ impl ThreadLog {
         }
     }
 
-    /// Commits `words` under `transaction`, for a log without torn bits: the records are written back and
-    /// fenced before the commit record is stored, and that is written back and fenced too. Durable when this
-    /// returns. Returns the number of records written, filling included.
+    /// Commits `words` under `transaction` to a log without torn bits: writes back the records and fences, then stores the commit record, writes it
+    /// back and fences. The transaction is durable when this returns. Returns the number of records written, including filling.
     #[inline]
     pub fn commit_copied<M: Memory>(
         &mut self,
@@ -50,9 +48,8 @@ impl ThreadLog {
         self.committed_to(memory, to, transaction)
     }
 
-    /// Commits `words` under `transaction` past the cache: records, commit record and filling by non-temporal
-    /// stores, in whole lines and in the order of their addresses; one fence. Durable when this
-    /// returns. Returns the number of records written, filling included.
+    /// Commits `words` under `transaction` past the cache: stores the records, the commit record and filling non-temporally, in whole lines and
+    /// ascending order, and fences once. The transaction is durable when this returns. Returns the number of records written, including filling.
     #[inline(always)]
     pub fn commit_streamed<M: Memory>(
         &mut self,
@@ -75,14 +72,14 @@ impl ThreadLog {
         }
         last[rest.len()] = Record::Commit { transaction }.encode(phase);
         memory.store_line_non_temporal(line, &last);
-        // Before the fence: what is stored behind it waits for it.
+        // This comes before the fence, because a store after the fence would have to wait for it.
         self.ends_at(self.position + RECORDS_PER_LINE * (lines.len() as u32 + 1), transaction);
         memory.fence(Step::CommitFence);
         self.is_durable(memory)
     }
 
-    /// Commits `words` under `transaction` past the cache, for a log without torn bits: as [`ThreadLog::commit_copied`] does it, in the same
-    /// lines, but by non-temporal stores. Durable when this returns. Returns the number of records written, filling included.
+    /// Commits `words` under `transaction` past the cache to a log without torn bits: like [`ThreadLog::commit_copied`] and in the same lines, but
+    /// with non-temporal stores. The transaction is durable when this returns. Returns the number of records written, including filling.
     pub fn commit_streamed_fenced<M: Memory>(
         &mut self,
         memory: &M,
@@ -114,8 +111,8 @@ impl ThreadLog {
         self.is_durable(memory)
     }
 
-    /// Commits `words` under `transaction` where caches survive a power failure: no line is written back or goes past the cache, so none is
-    /// filled up, and records follow one another; one fence. Durable when this returns. Returns the number of records written.
+    /// Commits `words` under `transaction` on a machine whose caches survive a power failure. No line has to be written back, so lines are not filled
+    /// up and records follow one another; there is one fence. The transaction is durable when this returns. Returns the number of records written.
     #[inline(always)]
     pub fn commit_stored<M: Memory>(
         &mut self,
@@ -131,10 +128,10 @@ impl ThreadLog {
         self.is_durable(memory)
     }
 
-    /// Appends new data of a word past the cache. Room for a commit record is always kept.
+    /// Appends new data of a word past the cache. Always leaves room for a commit record.
     ///
     /// # Errors
-    /// No room.
+    /// Returns an error if there is no room.
     #[inline]
     pub fn append_streamed<M: Memory>(
         &mut self,
@@ -149,8 +146,8 @@ impl ThreadLog {
         Ok(())
     }
 
-    /// Commits what was appended past the cache under `transaction`, by a commit record that says how many records
-    /// that is; one fence. Durable when this returns. Returns the number of records written, filling included.
+    /// Commits what was appended past the cache under `transaction`, with a commit record that contains the number of records, and one fence. The
+    /// transaction is durable when this returns. Returns the number of records written, including filling.
     #[inline]
     pub fn close_streamed<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
         let records = self.length().into();
@@ -167,9 +164,8 @@ impl ThreadLog {
         self.committed_to(memory, self.position, transaction)
     }
 
-    /// Ends the running transaction, whose records go past the cache, without effect: the lines that have left are not
-    /// used again in this run, and they are on their way before its locks are released. Records that were still being
-    /// gathered were never stored.
+    /// Ends the running transaction without effect. Its lines that were sent past the cache are not used again in this run, and are fenced before its
+    /// locks are released. Records that were still being gathered are never stored.
     pub fn abandon_streamed<M: Memory>(&mut self, memory: &M) {
         self.position -= self.position % RECORDS_PER_LINE;
         if self.length() > 0 {
@@ -178,9 +174,8 @@ impl ThreadLog {
         }
     }
 
-    /// Appends a record past the cache, with its whole line: an atomic operation between two records, such as taking a
-    /// lock, empties the processor's write-combining buffer, and each part of a line that leaves is a write of its own.
-    /// Transactions begin and end at lines.
+    /// Appends a record past the cache, one whole line at a time: an atomic operation between two records, such as taking a lock, would flush the
+    /// processor's write-combining buffer, and each part of a line would become a separate write. Transactions begin and end at lines.
     #[inline]
     fn stream<M: Memory>(&mut self, memory: &M, record: Record) {
         let in_line = self.position % RECORDS_PER_LINE;
@@ -192,7 +187,7 @@ impl ThreadLog {
     }
 }
 
-/// The blocks of a word's data record with this torn bit.
+/// Returns a function that encodes a word's data record with this torn bit.
 #[inline]
 fn data_record(torn: bool) -> impl Fn(&(PersistentAddress, u64)) -> [u64; 2] + Copy {
     move |&(address, value)| Record::Data { address: address.offset(), value, mask: 0xff }.encode(torn)

@@ -1,19 +1,18 @@
-//! The undo journal of a large transaction: what it has overwritten, so that a crash takes everything back.
+//! The undo journal of a large transaction: the old contents of what it has overwritten. After a crash, recovery restores them.
 //!
-//! The journal is a list of *granules*, the 512 bytes at an address as they were before the transaction first changed them. It is
-//! kept in *extents*. The first one has a fixed place ([`Layout::JOURNAL`]), and each further one is a chunk of the heap that the
-//! transaction takes for it:
+//! The journal is a list of *granules*, the 512 bytes at an address as they were before the transaction first changed them. It is kept in *extents*.
+//! The first one has a fixed place ([`Layout::JOURNAL`]), and each further one is a chunk of the heap that the transaction takes for it:
 //!
 //! ```text
 //! header    word 0 n, the granules in the journal; 0: there is no journal
 //!           words 1, 2 for the `Sync` domain: generation, checksum (`sync/alone.rs`)
 //! extent    word 0 the address of the next extent
 //!           words 1.. the address of each granule
-//!           from the next multiple of 512 bytes on the granules
+//!           from the next multiple of 512 bytes on: the granules
 //! ```
 //!
-//! Nothing but n says what counts: the first n granules along the extents. They, and the addresses that lead to them, are durable
-//! before n is, and n before the data that they are of.
+//! Only n determines what counts: the first n granules along the extents. These granules and the addresses that lead to them are durable before n is,
+//! and n is durable before the data is changed.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -22,7 +21,7 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, SECTOR_BYTES};
 use crate::memory::{Memory, PAGE_BYTES, PersistentAddress, Step, WORD_BYTES};
 
-/// Bytes in a granule.
+/// Size of a granule, in bytes.
 pub(crate) const GRANULE_BYTES: u64 = SECTOR_BYTES;
 const GRANULE_WORDS: usize = (GRANULE_BYTES / WORD_BYTES) as usize;
 
@@ -30,15 +29,15 @@ const GRANULE_WORDS: usize = (GRANULE_BYTES / WORD_BYTES) as usize;
 pub(crate) struct JournalHeader;
 
 impl JournalHeader {
-    /// n.
+    /// The address of n.
     pub const GRANULES: PersistentAddress = Layout::JOURNAL;
-    /// Under `Sync`, the generation of the checkpoint slot that the journal belongs to.
+    /// Under `Sync`: the address of the generation of the checkpoint slot to which the journal belongs.
     pub const GENERATION: PersistentAddress = Layout::JOURNAL.word(1);
-    /// Under `Sync`, the checksum of the words before it.
+    /// Under `Sync`: the address of the checksum of the words before it.
     pub const CHECKSUM: PersistentAddress = Layout::JOURNAL.word(2);
 }
 
-/// Part of a journal: a table of addresses, and granules.
+/// A part of a journal: a table of addresses, and granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     at: PersistentAddress,
@@ -46,20 +45,20 @@ struct Extent {
 }
 
 impl Extent {
-    /// The one that every pool has.
+    /// Returns the extent that every pool has.
     fn first() -> Self {
         let at = Layout::JOURNAL.byte(SECTOR_BYTES);
         Self::new(at, Layout::LOG_DIRECTORY.offset() - at.offset())
     }
 
-    /// One of `bytes` bytes, a multiple of 512.
+    /// Returns an extent of `bytes` bytes, a multiple of 512.
     fn new(at: PersistentAddress, bytes: u64) -> Self {
         let most = bytes / GRANULE_BYTES;
         let fits = |capacity: &u64| Self { at, capacity: *capacity }.bytes() <= bytes;
         Self { at, capacity: (0..most).rev().find(fits).unwrap_or(0) }
     }
 
-    /// Bytes of the word that leads on and the table.
+    /// Returns the size in bytes of the table and the address of the next extent.
     fn table_bytes(self) -> u64 {
         (WORD_BYTES * (1 + self.capacity)).next_multiple_of(GRANULE_BYTES)
     }
@@ -88,40 +87,40 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Room that is kept for what taking another extent changes.
+    /// The number of granules that are reserved for what taking another extent changes.
     const SPARE: u64 = 2;
 
-    /// An empty one.
+    /// Creates an empty journal.
     pub fn new() -> Self {
         Self { extents: vec![Extent::first()], granules: 0 }
     }
 
-    /// n.
+    /// Returns n, the number of granules.
     pub fn granules(&self) -> u64 {
         self.granules
     }
 
-    /// The granules that its extents have room for.
+    /// Returns the number of granules for which the extents have room.
     fn capacity(&self) -> u64 {
         self.extents.iter().map(|extent| extent.capacity).sum()
     }
 
-    /// Returns whether it should have another extent before `more` granules are saved.
+    /// Returns whether the journal should get another extent before `more` granules are saved.
     pub fn is_short(&self, more: u64) -> bool {
         self.granules + more + Self::SPARE > self.capacity()
     }
 
-    /// The chunks of the heap that it has.
+    /// Returns the chunks of the heap that the journal uses.
     pub fn chunks(&self) -> impl DoubleEndedIterator<Item = PersistentAddress> + use<'_> {
         self.extents.iter().skip(1).map(|extent| extent.at)
     }
 
-    /// The last of them.
+    /// Returns the last of these chunks.
     pub fn last_chunk(&self) -> Option<PersistentAddress> {
         self.chunks().next_back()
     }
 
-    /// Where saving `more` granules stores to chunks of the heap, and how many bytes: none reaches beyond a page.
+    /// Returns the places in chunks of the heap to which saving `more` granules stores, with their sizes in bytes. None crosses a page's boundary.
     pub fn places(&self, more: u64) -> Vec<(PersistentAddress, u64)> {
         let places = (self.granules..self.granules + more).map(|number| self.place(number));
         let further = places.filter(|(extent, _)| *extent != self.extents[0]);
@@ -131,7 +130,7 @@ impl Journal {
         further.flat_map(stores).collect()
     }
 
-    /// Goes on in the free chunk at `at`, of `bytes` bytes. What says that it is free may change only after this.
+    /// Extends the journal by the free chunk at `at`, of `bytes` bytes. The words that mark the chunk as free may be changed only after this.
     pub fn extend<M: Memory>(&mut self, memory: &M, at: PersistentAddress, bytes: u64) {
         let (last, extent) = (self.extents[self.extents.len() - 1], Extent::new(at, bytes));
         memory.store(extent.next(), 0);
@@ -142,19 +141,19 @@ impl Journal {
         self.extents.push(extent);
     }
 
-    /// The extent and the place in it of granule `number`.
+    /// Returns the extent of granule `number`, and its place there.
     fn place(&self, number: u64) -> (Extent, u64) {
         let first = self.extents[0];
         if number < first.capacity {
             return (first, number);
         }
-        // All further extents are alike.
+        // All extents but the first have the same capacity.
         let rest = number - first.capacity;
         let further = self.extents[1];
         (self.extents[1 + (rest / further.capacity) as usize], rest % further.capacity)
     }
 
-    /// Saves the granules at these addresses, for which there is room. They may be changed when this returns; under `Sync`, in
+    /// Saves the granules at these addresses. The journal must have room for them. When this returns, they may be changed; under `Sync`, only in
     /// memory.
     pub fn save<M: Memory>(&mut self, memory: &M, granules: &[PersistentAddress]) {
         if granules.is_empty() {
@@ -183,14 +182,14 @@ impl Journal {
         memory.fence(Step::JournalHeaderFence);
     }
 
-    /// Ends it, durably: what the transaction has changed stays as it is.
+    /// Ends the journal durably: the transaction's changes remain.
     pub fn end<M: Memory>(&self, memory: &M) {
         self.set_granules(memory, 0);
     }
 
-    /// The chunks of the heap that may have changed since it had `granules` granules.
+    /// Returns the chunks of the heap that may have changed since the journal had `granules` granules.
     pub fn chunks_since(&self, granules: u64) -> impl Iterator<Item = PersistentAddress> + use<'_> {
-        // The one that had room then, and the one before it, which leads there.
+        // These are the extent that had room then, and the one before it, which contains its address.
         let (first, mut before) = (self.extents[0].capacity, 1);
         if let Some(further) = self.extents.get(1) {
             before += (granules.saturating_sub(first) / further.capacity) as usize;
@@ -198,7 +197,7 @@ impl Journal {
         self.chunks().skip(before.saturating_sub(2))
     }
 
-    /// The journal of the pool, whose header says that it has `granules` granules.
+    /// Finds the pool's journal. Its header has the number `granules`.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`].
@@ -206,7 +205,7 @@ impl Journal {
         let damaged = |what: String| Error::damaged(format!("the journal of a large transaction {what}"));
         let mut journal = Self { granules, ..Self::new() };
         let mut capacity = journal.capacity();
-        // Extents that refer to one another would have room for any number of granules.
+        // Extents that refer to one another in a cycle would have room for any number of granules.
         let mut chunks = HashSet::new();
         while capacity < granules {
             let last = journal.extents[journal.extents.len() - 1];
@@ -233,30 +232,30 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The address of granule `number`.
+    /// Returns the address of the saved granule `number`.
     fn saved<M: Memory>(&self, memory: &M, number: u64) -> PersistentAddress {
         let (extent, index) = self.place(number);
         PersistentAddress::new(memory.load(extent.address(index)))
     }
 
-    /// Puts everything back, durably but under `Sync`; `restored` is told each granule's address before that.
+    /// Restores all granules, durably except under `Sync`. Calls `restored` with each granule's address before that.
     pub fn roll_back<M: Memory>(&self, memory: &M, restored: impl FnMut(PersistentAddress)) {
         self.put_back(memory, 0..self.granules, restored);
         memory.fence(Step::JournalRollBackFence);
     }
 
-    /// The pages in which its granules lie.
+    /// Returns the numbers of the pages that contain its granules.
     pub fn pages<M: Memory>(&self, memory: &M) -> impl Iterator<Item = u64> {
         (0..self.granules).map(|number| self.saved(memory, number).offset() / PAGE_BYTES)
     }
 
-    /// The numbers of its granules, in parts of so many.
+    /// Returns ranges of `granules` granule numbers each.
     pub fn parts(&self, granules: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let all = self.granules;
         (0..all).step_by(granules as usize).map(move |first| first..all.min(first + granules))
     }
 
-    /// Puts some of it back; the pages in which that lies, in order.
+    /// Restores some granules. Returns the numbers of their pages, in ascending order.
     pub fn roll_back_part<M: Memory>(&self, memory: &M, granules: Range<u64>) -> Vec<u64> {
         let mut pages = Vec::new();
         self.put_back(memory, granules, |granule| pages.push(granule.offset() / PAGE_BYTES));
@@ -283,7 +282,7 @@ impl Journal {
     }
 }
 
-/// Takes back a large transaction that a crash has cut short, outside the `Sync` domain; whether there was one.
+/// Rolls back a large transaction that a crash has interrupted, outside the `Sync` domain. Returns whether there was one.
 ///
 /// # Errors
 /// Returns [`Error::Damaged`].
@@ -309,7 +308,7 @@ mod tests {
 
     #[test]
     fn extents_that_run_in_a_circle() {
-        // The pool may have four million chunks, and has three.
+        // The pool can have four million chunks; three exist.
         let geometry = Geometry { size: 1 << 40, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 18 };
         let layout = Layout::new(geometry).unwrap();
         let words = (layout.chunks.offset() + (3 << 18)) / 8;

@@ -1,4 +1,4 @@
-//! Log record formats, the per-thread log, and the scan that recovery makes of it; the undo journal of large transactions.
+//! The log record's format, the per-thread log and its scan during recovery, and the undo journal of large transactions.
 
 mod copying;
 mod journal;

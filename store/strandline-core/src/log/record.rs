@@ -12,13 +12,13 @@
 //!                 bits 16..63 ADDR: home address, a byte offset into the pool
 //! ```
 //!
-//! A commit record's data is the TxID (in `bppm-counted` its ADDR is the number of the transaction's records), an abort record's the back-pointer to the last commit record: its
-//! position in the log plus one, 0 for none in this run.
+//! The data of a commit record is the TxID; under `bppm-counted`, its ADDR is the number of the transaction's records. The data of an abort record is
+//! the back-pointer to the last commit record: that record's position in the log plus one, or 0 if this run has none.
 
 /// 64-bit blocks in a record.
 pub const RECORD_BLOCKS: u64 = 2;
-/// An aborted transaction carries an abort record over every so many of its records, and recovery looks
-/// ahead so far: 64 blocks (section III-A).
+/// An aborted transaction has an abort record over each group of this many of its records, and recovery looks ahead this far: 64 blocks (section
+/// III-A).
 pub const ABORT_GROUP_RECORDS: u64 = 64 / RECORD_BLOCKS;
 
 const TORN: u64 = 1;
@@ -28,7 +28,7 @@ const FLG_DC: u64 = 1 << 10;
 const FLG_CA: u64 = 1 << 11;
 const ADDRESS_SHIFT: u32 = 16;
 
-/// What a record says, without its torn bits.
+/// The content of a record, without its torn bits.
 ///
 /// ```
 /// use strandline_core::log::Record;
@@ -42,13 +42,13 @@ const ADDRESS_SHIFT: u32 = 16;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// New data of a word: the bytes of `value` in `mask`, at `address`. Mask 0 is an inert record.
+    /// New data of a word: the bytes of `value` in `mask`, for the word at `address`. With mask 0 the record is inert.
     Data {
         /// Home address, a byte offset below 2^48.
         address: u64,
         /// The new value.
         value: u64,
-        /// Bit i: byte i of the value is valid.
+        /// Bit i is set if byte i of the value is valid.
         mask: u8,
     },
     /// The records since the last commit or abort record are committed under this TxID.
@@ -56,12 +56,12 @@ pub enum Record {
         /// The transaction's number in the global commit order, from 1.
         transaction: u64,
     },
-    /// The `records` records before it are committed under this TxID: the commit record of `bppm-counted`, which
-    /// keeps the number in the ADDR field, unused in the paper's.
+    /// The `records` records before it are committed under this TxID. This is the commit record of `bppm-counted`. The number is in the ADDR field,
+    /// which the paper does not use.
     CountedCommit {
         /// The transaction's number in the global commit order, from 1.
         transaction: u64,
-        /// Its records, at least one.
+        /// The number of its records, at least one.
         records: u64,
     },
     /// The records since the last commit record are void.
@@ -72,10 +72,10 @@ pub enum Record {
 }
 
 impl Record {
-    /// A record that says nothing, for the rest of a log that restarts.
+    /// A record without content, which fills the rest of a log that restarts.
     pub const INERT: Self = Self::Data { address: 0, value: 0, mask: 0 };
 
-    /// The data block and the metadata block, both with `torn` as their torn bit.
+    /// Encodes the record as the data block and the metadata block, both with this torn bit.
     #[inline(always)]
     pub fn encode(self, torn: bool) -> [u64; 2] {
         let (value, metadata) = match self {
@@ -92,7 +92,7 @@ impl Record {
         [value & !TORN | torn, metadata | (value & 1) << TAIL_SHIFT | torn]
     }
 
-    /// The record in these blocks, whatever their torn bits.
+    /// Decodes the record in these blocks, whatever their torn bits are.
     #[inline]
     pub fn decode([data, metadata]: [u64; 2]) -> Self {
         let value = data & !TORN | metadata >> TAIL_SHIFT & 1;
@@ -108,14 +108,14 @@ impl Record {
         }
     }
 
-    /// The torn bit that both blocks carry; `None` if they differ.
+    /// Returns the torn bit of both blocks, or `None` if they differ.
     #[inline]
     pub fn torn_bit([data, metadata]: [u64; 2]) -> Option<bool> {
         (data & TORN == metadata & TORN).then_some(data & TORN == TORN)
     }
 }
 
-/// The home address that a metadata block names, if it is a data record's that is not inert.
+/// Returns the home address in a metadata block, if it is that of a data record that is not inert.
 #[inline]
 pub fn home_address(metadata: u64) -> Option<u64> {
     const VALID: u64 = 0xff << MASK_SHIFT;
@@ -134,7 +134,7 @@ pub fn is_abort(metadata: u64) -> bool {
     metadata & (FLG_DC | FLG_CA) == FLG_DC
 }
 
-/// `old` with the bytes of `value` that `mask` names.
+/// Replaces the bytes of `old` that are in `mask` by those of `value`.
 ///
 /// ```
 /// use strandline_core::log::merge;
@@ -151,7 +151,7 @@ pub fn merge(old: u64, value: u64, mask: u8) -> u64 {
 mod tests {
     use super::*;
 
-    /// B17: 63 data bits and a torn bit; 1, 1, 8, 1, 1, 4 and 48 bits of metadata.
+    /// B17: 63 data bits and a torn bit, and 1, 1, 8, 1, 1, 4 and 48 bits of metadata.
     #[test]
     fn fields_lie_where_the_paper_puts_them() {
         let data = |address, value, mask, torn| Record::Data { address, value, mask }.encode(torn);

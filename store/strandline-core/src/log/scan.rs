@@ -1,5 +1,5 @@
-//! Reading a log after a crash (section III-C, step 1). Whatever a scan takes for a record was written in this life: at its
-//! beginning the log was zeroed durably (`scheme/recovery.rs`).
+//! Reads a log after a crash (section III-C, step 1). All that a scan recognizes as a record was written in this life, because the log was durably
+//! zeroed when the life began (`scheme/recovery.rs`).
 
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record, is_abort, is_commit};
 use crate::memory::{Memory, PersistentAddress, Step};
@@ -7,20 +7,20 @@ use crate::memory::{Memory, PersistentAddress, Step};
 /// One write of a committed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The address of the word at home.
+    /// The home address of the word.
     pub address: PersistentAddress,
-    /// The word's new value; bytes without a bit in `mask` mean nothing.
+    /// The word's new value; only the bytes in `mask` are valid.
     pub value: u64,
-    /// Which bytes of it are valid.
+    /// Bit i is set if byte i of the value is valid.
     pub mask: u8,
 }
 
-/// A transaction found committed in a log.
+/// A transaction that a scan found committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     /// Its TxID.
     pub transaction: u64,
-    /// Its writes, in the order in which they were made.
+    /// Its writes, in the order in which they were logged.
     pub writes: Vec<Write>,
 }
 
@@ -30,10 +30,10 @@ fn blocks<M: Memory>(memory: &M, log: PersistentAddress, record: u64) -> [u64; 2
     blocks
 }
 
-/// The record number `record` if both its blocks carry the torn bit `phase`.
+/// Returns record number `record` if both of its blocks carry the torn bit `phase`.
 ///
-/// The metadata block comes first, and the data block is loaded only if it matters: a crash checker that
-/// decides what survived when it is loaded has so much less to decide.
+/// This loads the data block only if the metadata block shows that it matters. The fewer loads there are, the fewer decisions has a crash checker
+/// that decides on each load what survived.
 fn written<M: Memory>(memory: &M, log: PersistentAddress, record: u64, phase: bool) -> Option<Record> {
     let at = log.word(record * RECORD_BLOCKS);
     let metadata = memory.load(at.word(1));
@@ -44,12 +44,12 @@ fn written<M: Memory>(memory: &M, log: PersistentAddress, record: u64, phase: bo
     Record::torn_bit(blocks).map(|_| Record::decode(blocks))
 }
 
-/// Reads the run with torn bit `phase` of the log of `records` records at `log` from its start: the
-/// transactions that a commit record closes. Returns the number of records read.
+/// Reads the run with torn bit `phase` from the beginning of the log of `records` records at `log`, and collects the transactions that have a commit
+/// record. Returns the number of records read.
 ///
-/// A record is written if both its blocks carry the phase's bit. At an unwritten one the scan looks ahead
-/// [`ABORT_GROUP_RECORDS`] records and goes on after the nearest written abort record, or ends. The
-/// back-pointer is not trusted: an abort record laid over data may be torn.
+/// A record is written if both its blocks carry the phase's bit. At an unwritten record the scan looks ahead [`ABORT_GROUP_RECORDS`] records, and
+/// continues after the nearest written abort record; if there is none, it ends. It does not rely on back-pointers, because an abort record that was
+/// stored over data may be torn.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -100,9 +100,8 @@ pub fn scan<M: Memory>(
     at
 }
 
-/// Reads a log whose transactions were durable before their commit records were stored: a commit record whose
-/// both blocks carry the bit `phase` takes the records since the last one, whatever their own torn bits. Returns
-/// the number of records read.
+/// Reads a log whose transactions were durable before their commit records were stored: a commit record whose blocks both carry the bit `phase`
+/// commits the records since the last one, whatever their torn bits are. Returns the number of records read.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -133,15 +132,15 @@ pub fn scan_fenced<M: Memory>(
             Record::Data { address, value, mask } if mask != 0 => {
                 writes.push(Write { address: PersistentAddress::new(address), value, mask });
             }
-            // Filling, or what an earlier run left behind the log's end, which no commit record takes.
+            // This is filling, or remains of an earlier run behind the log's end. No commit record refers to it.
             _ => {}
         }
     }
     records
 }
 
-/// Reads a log of counted commit records once, both phases at a time: a commit record counts if its blocks and
-/// those of as many records before it as it says carry the same torn bit. Returns the number of records read.
+/// Reads a log of counted commit records once, both phases at a time: a commit record counts if its blocks, and those of the number of records that
+/// it contains, carry the same torn bit. Returns the number of records read.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -163,7 +162,7 @@ pub fn scan_counted<M: Memory>(
     records: u64,
     committed: &mut Vec<Committed>,
 ) -> u64 {
-    // The records just read that carry one torn bit; `None` for those that write nothing.
+    // The records just read that carry one torn bit. Each is `None` if it writes nothing.
     let (mut streak, mut phase) = (Vec::new(), None);
     for at in 0..records {
         let blocks = blocks(memory, log, at);
@@ -194,10 +193,10 @@ pub fn scan_counted<M: Memory>(
     records
 }
 
-/// The highest TxID of any commit record in the log, of either phase, complete or not, past the log's end
-/// too; 0 for none. A commit record whose two torn bits differ names the TxID that zeroing its data block will
-/// leave (the crash checker found it: TxID 1 in a run of phase 0 has a data block of zero, so that zeroing
-/// completes its commit record, and the watermark of a pool that never persisted in bulk is 0).
+/// Returns the highest TxID of any commit record in the log: of either phase, complete or not, and also past the log's end; 0 if there is none. If a
+/// commit record's torn bits differ, this returns the TxID that would remain if only its data block were zeroed. (The crash checker found this case.
+/// In a run of phase 0, TxID 1 is encoded as a data block of zero, so that zeroing completes its commit record; and the watermark of a pool that
+/// never persisted in bulk is 0.)
 pub fn highest_transaction<M: Memory>(memory: &M, log: PersistentAddress, records: u64) -> u64 {
     let mut highest = 0;
     for at in (0..records).map(|record| log.word(record * RECORD_BLOCKS)) {
@@ -227,7 +226,7 @@ mod tests {
     const DATA: Record = Record::Data { address: 4096, value: 7, mask: 0xff };
     const ABORT: Record = Record::Abort { back_pointer: 0 };
 
-    /// The TxIDs found in a log of phase 1 with these records at these places; the rest is unwritten.
+    /// Returns the TxIDs that a scan finds in a log of phase 1 with these records at these positions; the rest is unwritten.
     fn found(records: &[(u64, Record)]) -> Vec<u64> {
         let mut words = vec![0; (2 * RECORDS) as usize];
         for &(at, record) in records {
@@ -243,7 +242,7 @@ mod tests {
         Record::Commit { transaction }
     }
 
-    /// B22: at an unwritten block recovery reads 64 blocks ahead, and no further.
+    /// B22: at an unwritten block, recovery looks 64 blocks ahead and no further.
     #[test]
     fn a_hole_is_bridged_by_an_abort_record_64_blocks_ahead_and_no_further() {
         let log =
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!(found(&log(3 + ABORT_GROUP_RECORDS)), [1]);
     }
 
-    /// Recovery zeroes the log word by word, and the words reach memory in any order.
+    /// Recovery zeroes the log word by word, and the words become durable in any order.
     #[test]
     fn a_torn_commit_record_names_what_zeroing_leaves_of_it() {
         let [data, metadata] = Record::Commit { transaction: 1 }.encode(false);
@@ -265,8 +264,8 @@ mod tests {
         assert_eq!((highest(data), highest(lost)), (1, 1));
     }
 
-    /// Words of a log in which the transaction with TxID 1 is whole, one with 2 lacks a block, and one with 3 is
-    /// whole, of the other phase.
+    /// Returns a log with three transactions: that with TxID 1 is complete, that with 2 lacks a block, and that with 3 is complete in the other
+    /// phase.
     #[test]
     fn a_counted_commit_record_takes_as_many_records_as_it_says() {
         let counted = |transaction, records| Record::CountedCommit { transaction, records };
@@ -296,9 +295,9 @@ mod tests {
     #[test]
     fn what_lies_before_an_abort_record_is_dropped() {
         assert_eq!(found(&[(0, DATA), (1, ABORT), (2, DATA), (3, commit(5))]), [5]);
-        // The nearest abort record counts, so that a commit between two of them is found.
+        // The nearest abort record counts, so that the scan finds a commit record between two of them.
         assert_eq!(found(&[(0, DATA), (3, ABORT), (4, DATA), (5, commit(6)), (9, ABORT)]), [6]);
-        // A commit record behind a hole without an abort record is past the end.
+        // A commit record that follows a hole without an abort record is past the log's end.
         assert_eq!(found(&[(0, DATA), (2, commit(1))]), []);
     }
 }

@@ -1,7 +1,6 @@
-//! A thread's log. Within a run no word of it is stored twice, but for abort records laid over a transaction
-//! that is already aborted; when a run begins, every word durably carries the other torn bit, so that nothing which an older
-//! run or an earlier life has left completes a record of this one (`scheme/recovery.rs`). Transactions execute in it as Blurred Persistence has it, or are copied into it when
-//! they commit (`copying.rs`).
+//! A thread's log. Within a run, each word is stored only once, except that abort records are stored over a transaction that is already aborted. When
+//! a run begins, each word durably carries the other torn bit, so that no remains of an older run or an earlier life can complete a record of this
+//! one (`scheme/recovery.rs`). Transactions execute in the log as in Blurred Persistence, or are copied into it when they commit (`copying.rs`).
 
 use super::RECORD_BYTES;
 use super::record::{ABORT_GROUP_RECORDS, RECORD_BLOCKS, Record};
@@ -38,9 +37,9 @@ pub struct ThreadLog {
     start: PersistentAddress,
     pub(super) slot: Slot,
     pub(super) records: u32,
-    /// The next record to be written.
+    /// The position of the next record.
     pub(super) position: u32,
-    /// The running transaction's first record.
+    /// The position of the running transaction's first record.
     begin: u32,
     /// The torn bit of this run.
     pub(super) phase: bool,
@@ -49,15 +48,15 @@ pub struct ThreadLog {
     last_commit: u32,
     /// The highest TxID in this run, 0 for none.
     last_transaction: u64,
-    /// Abort records of this run not yet written back.
+    /// Positions of this run's abort records that are not yet written back.
     abort_records: Vec<u32>,
-    /// The line that is being put together to go past the cache.
+    /// The line that is being gathered before it is stored past the cache.
     pub(super) gathered: [[u64; RECORD_BLOCKS as usize]; RECORDS_PER_LINE as usize],
-    /// Records of this run (from, to) that were never written back: aborted transactions.
+    /// Ranges of this run's records that were never written back, because their transactions aborted.
     unwritten: Vec<(u32, u32)>,
 }
 
-/// Makes the log `index`, durably zeroed before it enters the directory, if the pool does not have it yet.
+/// If the pool does not have log `index` yet, creates it. The log is durably zeroed before the directory refers to it.
 pub fn make_log<M: Memory>(view: &View<M>, index: u64) {
     let (memory, start, bytes) = (&view.memory, view.layout.log(index), view.layout.geometry.log_bytes);
     let entry = Layout::LOG_DIRECTORY.word(index);
@@ -74,8 +73,8 @@ pub fn make_log<M: Memory>(view: &View<M>, index: u64) {
 }
 
 impl ThreadLog {
-    /// Leases the log `index` where it stands, making it first if the pool does not have it yet. Its last
-    /// `reserved` records are not for transactions.
+    /// Leases log `index` in its present state; creates it first if the pool does not have it yet. Transactions may not use its last `reserved`
+    /// records.
     pub fn lease<M: Memory>(view: &View<M>, index: u64, reserved: u32) -> Self {
         let (memory, slot, start) = (&view.memory, view.shared.slot(index), view.layout.log(index));
         make_log(view, index);
@@ -97,7 +96,7 @@ impl ThreadLog {
         }
     }
 
-    /// A log that has room for nothing.
+    /// Returns a log without room for any record.
     pub fn none() -> Self {
         Self {
             start: PersistentAddress::NULL,
@@ -115,8 +114,7 @@ impl ThreadLog {
         }
     }
 
-    /// Leaves the log for the next lessee: what aborted transactions left is written back, so that nothing
-    /// about this run has to be remembered but where it stands.
+    /// Leaves the log for the next lessee. Writes back the remains of aborted transactions, so that only the log's position has to be remembered.
     pub fn release<M: Memory>(&mut self, memory: &M) {
         self.write_back_rest(memory);
         self.unwritten.clear();
@@ -128,17 +126,17 @@ impl ThreadLog {
         memory.store(resting.word(3), self.last_transaction);
     }
 
-    /// Records in the log.
+    /// Returns the number of records in the log.
     pub fn records(&self) -> u64 {
         self.records.into()
     }
 
-    /// The address of the first reserved record.
+    /// Returns the address of the first reserved record.
     pub fn reserved(&self) -> PersistentAddress {
         self.at(self.records)
     }
 
-    /// Records of this run: where the next transaction begins when none is running.
+    /// Returns the number of this run's records. If no transaction is running, the next one begins there.
     pub fn position(&self) -> u32 {
         self.position
     }
@@ -148,17 +146,17 @@ impl ThreadLog {
         self.position == 0
     }
 
-    /// Records of the running transaction so far.
+    /// Returns the number of the running transaction's records so far.
     pub fn length(&self) -> u32 {
         self.position - self.begin
     }
 
-    /// The highest TxID in this run, 0 for none.
+    /// Returns the highest TxID in this run, or 0.
     pub fn last_transaction(&self) -> u64 {
         self.last_transaction
     }
 
-    /// The record at `position`: its address in the pool.
+    /// Returns the address of the record at `position`.
     pub(super) fn at(&self, position: u32) -> PersistentAddress {
         self.start.word_inside(u64::from(position) * RECORD_BLOCKS)
     }
@@ -168,18 +166,16 @@ impl ThreadLog {
         self.begin = self.position;
     }
 
-    /// Begins a transaction at the start of the log, in the `Sync` domain, where the log is a volatile
-    /// execution area.
+    /// Begins a transaction at the start of the log. This is for the `Sync` domain, in which the log is a volatile execution area.
     pub fn begin_volatile(&mut self) {
         self.position = 0;
         self.begin = 0;
     }
 
-    /// Appends new data of a word; returns the record's position. Room for one commit or abort record is
-    /// always kept.
+    /// Appends new data of a word. Returns the record's position. Always leaves room for one commit or abort record.
     ///
     /// # Errors
-    /// No room.
+    /// Returns an error if there is no room.
     pub fn append<M: Memory>(
         &mut self,
         memory: &M,
@@ -194,32 +190,32 @@ impl ThreadLog {
         memory.store_pair(self.at(position), record.encode(self.phase));
         self.position = position + 1;
         if position.is_multiple_of(RECORDS_PER_LINE) && position + RECORDS_PER_LINE < self.records {
-            // Where clwb evicts, the next line comes from memory, and the next commit would wait for it.
+            // If `clwb` evicts lines, the next line comes from memory, and the next commit would wait for it.
             memory.prefetch_for_write(self.at(position + RECORDS_PER_LINE));
         }
         Ok(position)
     }
 
-    /// The value of the data record at `position`.
+    /// Returns the value of the data record at `position`.
     pub fn value<M: Memory>(&self, memory: &M, position: u32) -> u64 {
         let at = self.at(position);
-        // The data block but for bit 0, which is the metadata's TailBit.
+        // Bit 0 of the data is not in the data block; it is the metadata's TailBit.
         memory.load(at) & !1 | memory.load(at.word(1)) >> 1 & 1
     }
 
-    /// Where the running transaction's records lie, and how many they are.
+    /// Returns the address and the number of the running transaction's records.
     pub fn running(&self) -> (PersistentAddress, u64) {
         (self.at(self.begin), self.length().into())
     }
 
-    /// Commits the running transaction under `transaction`: durable when this returns. Stores the commit
-    /// record, writes back the transaction's records and every abort record since the last commit, and
-    /// fences once. Returns the number of records written, filling included.
+    /// Commits the running transaction under `transaction`: stores the commit record, writes back the transaction's records and each abort record
+    /// since the last commit, and fences once. The transaction is durable when this returns. Returns the number of records written, including
+    /// filling.
     pub fn commit<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
         self.commit_as(memory, Record::Commit { transaction }, transaction)
     }
 
-    /// The same with a commit record that says how many records the transaction has.
+    /// Like [`ThreadLog::commit`], but the commit record contains the number of the transaction's records.
     pub fn commit_counted<M: Memory>(&mut self, memory: &M, transaction: u64) -> u64 {
         let records = self.length().into();
         self.commit_as(memory, Record::CountedCommit { transaction, records }, transaction)
@@ -242,10 +238,10 @@ impl ThreadLog {
         self.committed_to(memory, to, transaction)
     }
 
-    /// Stores the commit record at `position`; returns where the next transaction begins.
+    /// Stores the commit record at `position`. Returns the position at which the next transaction begins.
     ///
-    /// Inert records fill the last line up. A transaction that began in a line already written back would
-    /// have to fetch it again, from memory where clwb evicts, and write it back a second time.
+    /// Inert records fill the last line. Otherwise the next transaction would begin in a line that is already written back: it would have to fetch
+    /// the line again, from memory if `clwb` evicts, and write it back a second time.
     pub(super) fn store_commit<M: Memory>(&self, memory: &M, position: u32, commit: Record) -> u32 {
         memory.store_pair(self.at(position), commit.encode(self.phase));
         let to = (position + 1).next_multiple_of(RECORDS_PER_LINE);
@@ -256,21 +252,21 @@ impl ThreadLog {
         to
     }
 
-    /// The running transaction is durable as `transaction`, and the next one begins at `to`. Returns the number
-    /// of records that it took.
+    /// Notes that the running transaction is durable as `transaction`, and that the next one begins at `to`. Returns the number of records that it
+    /// took.
     pub(super) fn committed_to<M: Memory>(&mut self, memory: &M, to: u32, transaction: u64) -> u64 {
         self.ends_at(to, transaction);
         self.is_durable(memory)
     }
 
-    /// The running transaction ends as `transaction` where the next one begins, at `to`.
+    /// Notes that the running transaction ends as `transaction` at `to`, where the next one begins.
     pub(super) fn ends_at(&mut self, to: u32, transaction: u64) {
         self.position = to;
         self.last_commit = to;
         self.last_transaction = transaction;
     }
 
-    /// The transaction that has ended last is durable. Returns the number of records that it took.
+    /// Notes that the last transaction is durable. Returns the number of records that it took.
     pub(super) fn is_durable<M: Memory>(&self, memory: &M) -> u64 {
         memory.store(self.slot.committed(), pack(self.run, self.position));
         u64::from(self.position - self.begin)
@@ -281,7 +277,7 @@ impl ThreadLog {
         let mut last = PersistentAddress::NULL;
         for record in std::mem::take(&mut self.abort_records) {
             let line = self.at(record).line();
-            // Positions rise, so lines do too; those of the committing transaction are written back already.
+            // Positions ascend, and so do lines. Lines of the committing transaction are written back already.
             if line != last && line < written_from {
                 memory.write_back(line, Step::AbortRecordWriteBack);
                 last = line;
@@ -289,9 +285,8 @@ impl ThreadLog {
         }
     }
 
-    /// Aborts the running transaction: an abort record at the end and over every
-    /// [`ABORT_GROUP_RECORDS`]-th of its records, each pointing back to the last commit record. Nothing is
-    /// written back; the rest may become holes.
+    /// Aborts the running transaction: stores an abort record at its end and over each [`ABORT_GROUP_RECORDS`]-th of its records; each contains the
+    /// back-pointer to the last commit record. Nothing is written back, so the other records may become holes.
     pub fn abort<M: Memory>(&mut self, memory: &M) {
         if self.length() == 0 {
             return;
@@ -312,8 +307,8 @@ impl ThreadLog {
         self.begin = self.position;
     }
 
-    /// Ends the running transaction where nothing but a count tells its records from others: its blocks are not
-    /// used again, and nothing says that it was there.
+    /// Ends the running transaction in a log in which only a count assigns records to transactions. Its blocks are not used again in this run, and
+    /// nothing records that it existed.
     pub fn abandon(&mut self) {
         if self.length() > 0 {
             self.unwritten.push((self.begin, self.position));
@@ -327,9 +322,9 @@ impl ThreadLog {
         self.begin / part != self.position / part
     }
 
-    /// Begins the log anew. All its transactions must be at or below the published watermark: inert records
-    /// over the rest, every line of the run not yet written back is written back, a fence, and the phase
-    /// flips. So when a run begins, every word of the log durably carries the other torn bit.
+    /// Restarts the log. All of its transactions must be at or below the published watermark. Stores inert records over the rest of the log, writes
+    /// back each line of the run that is not yet written back, fences, and flips the phase. So when the next run begins, each word of the log durably
+    /// carries the other torn bit.
     pub fn restart<M: Memory>(&mut self, memory: &M) {
         if memory.omitted(Step::RestartPhaseEarly) {
             self.phase = !self.phase;
@@ -352,7 +347,8 @@ impl ThreadLog {
         memory.store(self.slot.committed(), pack(self.run, 0));
     }
 
-    /// Before records go past the cache again: whoever persists in bulk reads the log.
+    /// Evicts the log's lines from the cache before records are stored past the cache again, because the thread that persists in bulk has read the
+    /// log.
     pub fn evict<M: Memory>(&self, memory: &M) {
         memory.evict(self.start, u64::from(self.records) * RECORD_BYTES);
     }
@@ -384,7 +380,7 @@ impl ThreadLog {
     }
 }
 
-/// Stores zeros over `bytes` bytes from `at`.
+/// Stores zeros to `bytes` bytes from `at` on.
 pub fn zero<M: Memory>(memory: &M, at: PersistentAddress, bytes: u64) {
     let zeros = [0; 64];
     let words = bytes / 8;

@@ -1,15 +1,15 @@
 //! Addresses of the two spaces that a [`Memory`](super::Memory) serves.
 
-/// Bytes in a cache line.
+/// Size of a cache line, in bytes.
 pub const LINE_BYTES: u64 = 64;
-/// Bytes in a page, the unit of the header's parts and of checkpoints.
+/// Size of a page, in bytes. It is the unit of the header's parts and of checkpoints.
 pub const PAGE_BYTES: u64 = 4096;
-/// Bytes in a word, the unit of access and of atomic persistence.
+/// Size of a word, in bytes. It is the unit of access and of atomic persistence.
 pub const WORD_BYTES: u64 = 8;
-/// Words in a cache line.
+/// Number of words in a cache line.
 pub const LINE_WORDS: u64 = LINE_BYTES / WORD_BYTES;
 
-/// Which of the two address spaces an access goes to.
+/// The address space of an access.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -25,9 +25,9 @@ pub const LINE_WORDS: u64 = LINE_BYTES / WORD_BYTES;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Space {
-    /// The pool: survives a power failure once written back.
+    /// The pool, whose words survive a power failure once they are written back.
     Persistent,
-    /// Synchronisation words (lock table, clocks, locks): lost with the process.
+    /// Synchronization words (lock table, clocks, locks), which are lost with the process.
     Volatile,
 }
 
@@ -48,16 +48,16 @@ pub enum Space {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Address: Copy {
-    /// The space that the address belongs to.
+    /// The space to which the address belongs.
     const SPACE: Space;
-    /// Byte offset in that space.
+    /// Returns the byte offset in that space.
     fn offset(self) -> u64;
-    /// The address `words` words further on.
+    /// Returns the address `words` words further on.
     fn word(self, words: u64) -> Self;
 }
 
-/// Arithmetic of addresses in the pool that ends at the largest number; where plain programs' instructions are counted it wraps,
-/// as that of C's pointers.
+/// Address arithmetic in the pool that saturates at the largest number. Where plain programs' instructions are counted it wraps, like that of C's
+/// pointers.
 mod saturating {
     #[inline]
     pub const fn plus(a: u64, b: u64) -> u64 {
@@ -77,16 +77,16 @@ macro_rules! address {
         pub struct $name(u64);
 
         impl $name {
-            /// The address at `offset` bytes from the start of its space.
+            /// Returns the address at `offset` bytes from the start of its space.
             pub const fn new(offset: u64) -> Self {
                 Self(offset)
             }
-            /// Byte offset from the start of the space.
+            /// Returns the byte offset from the start of the space.
             pub const fn offset(self) -> u64 {
                 self.0
             }
             $($arithmetic)*
-            /// The first address of the cache line that holds this one.
+            /// Returns the first address of this one's cache line.
             pub const fn line(self) -> Self {
                 Self(self.0 & !(LINE_BYTES - 1))
             }
@@ -124,34 +124,34 @@ address!(
     PersistentAddress,
     Space::Persistent,
     {
-        /// The address `words` words further on. One that is too far to be counted becomes 2^64 - 1, which is outside
-        /// every pool: a damaged length leads nowhere, never back to the front.
+        /// Returns the address `words` words further on, or 2^64 - 1 if that is too large. That address is outside each pool, so a damaged length
+        /// never wraps around to the pool's beginning.
         #[inline]
         pub const fn word(self, words: u64) -> Self {
             self.byte(saturating::times(words, WORD_BYTES))
         }
 
-        /// The address `bytes` bytes further on, as [`word`](Self::word).
+        /// Returns the address `bytes` bytes further on, like [`word`](Self::word).
         #[inline]
         pub const fn byte(self, bytes: u64) -> Self {
             Self(saturating::plus(self.0, bytes))
         }
 
-        /// Like [`byte`](Self::byte), for less than four pages, as within a node, and cheaper: a damaged address may come round to the front, but
-        /// there transactions find nothing, since the first pages of a pool are its header.
+        /// Like [`byte`](Self::byte) but cheaper, for less than four pages, as within a node. A damaged address may wrap around to the pool's
+        /// beginning, but there transactions find nothing, since the first pages are the header.
         #[inline]
         pub const fn near(self, bytes: u64) -> Self {
             debug_assert!(bytes < 4 * PAGE_BYTES);
             Self(self.0.wrapping_add(bytes))
         }
 
-        /// As `word`, in a run of words that is known to lie in the pool.
+        /// Like `word`, within a range of words that is known to be in the pool.
         #[inline]
         pub(crate) const fn word_inside(self, words: u64) -> Self {
             Self(self.0.wrapping_add(words.wrapping_mul(WORD_BYTES)))
         }
 
-        /// How many words of its line begin here or behind.
+        /// Returns the number of words from here to the end of the line.
         #[inline]
         pub(crate) const fn words_left_in_line(self) -> usize {
             (LINE_WORDS - self.0 / WORD_BYTES % LINE_WORDS) as usize
@@ -177,13 +177,13 @@ address!(
     VolatileAddress,
     Space::Volatile,
     {
-        /// The address `words` words further on.
+        /// Returns the address `words` words further on.
         #[inline]
         pub const fn word(self, words: u64) -> Self {
             self.byte(words.wrapping_mul(WORD_BYTES))
         }
 
-        /// The address `bytes` bytes further on.
+        /// Returns the address `bytes` bytes further on.
         #[inline]
         pub const fn byte(self, bytes: u64) -> Self {
             Self(self.0.wrapping_add(bytes))
@@ -192,7 +192,7 @@ address!(
 );
 
 impl PersistentAddress {
-    /// The null address, as stored in persistent structures.
+    /// The null address in persistent structures.
     pub const NULL: Self = Self::new(0);
 
     /// Returns whether this is the null address.

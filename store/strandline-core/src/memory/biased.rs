@@ -1,14 +1,14 @@
-//! A latch for what one thread mostly takes again and again, which then costs two plain stores.
+//! A latch for a critical section that mostly the same thread enters, again and again. For this thread it costs two plain stores.
 //!
-//! Whoever has taken the latch many times in a row, or waited until another thread's turn was over, becomes its favourite. The favourite has
-//! a word of its own, and is inside while that is 1: it says so, and looks whether it still is the favourite. Anybody else takes the latch
-//! itself, ends the bias, has every thread of the process go through a memory barrier, and waits until the favourite is not inside. So of
-//! the two, one sees what the other stored; the side that pays is the one that seldom comes (biased locking, Kawachiya, Koseki and Onodera;
-//! the barrier of one side for both, Dice, Huang and Yang). A favourite that comes again and again sees at its next transaction that it is
-//! none any more, and says so in its word: then there is no need for the barrier, for which both would wait longer.
+//! A thread that has taken the latch many times in a row, or has waited until another thread's turn was over, becomes the latch's favourite. The
+//! favourite has its own word, and is inside while that word is 1: it stores 1 and then checks whether it still is the favourite. Any other thread
+//! takes the latch itself, ends the bias, makes each thread of the process execute a memory barrier, and waits until the favourite is not inside. So
+//! one of the two sees what the other has stored, and the thread that seldom enters pays for it. (This is biased locking, by Kawachiya, Koseki and
+//! Onodera; the barrier of one side for both is by Dice, Huang and Yang.) A favourite that enters often sees at its next transaction that it is no
+//! longer the favourite, and notes that in its word. Then the barrier, for which both would wait longer, is not necessary.
 //!
-//! An atomic exchange would wait until all that was written back before it has reached memory, at the end of each transaction and again
-//! at the beginning of the next.
+//! An atomic exchange would instead wait until all that was written back before it has reached memory, at the end of each transaction and again at
+//! the beginning of the next.
 
 use super::latch::{self, LONGEST_NAP, NAP, PATIENCE};
 use super::{Memory, VolatileAddress};
@@ -16,32 +16,33 @@ use crate::error::Result;
 
 /// The favourite is inside.
 const PRESENT: u64 = 1;
-/// It has seen that it is not the favourite: it is not inside as such, nor will be before it is the favourite again.
+/// The thread has seen that it is not the favourite any more: it is not inside as the favourite, and will not be until it becomes the favourite
+/// again.
 const ENDED: u64 = 2;
-/// How often in a row somebody takes the latch before it is the favourite, if it did not have to wait. The end of a bias, which takes some
-/// microseconds, is no more than a few nanoseconds to each of them.
+/// How often in a row a thread must take the latch to become the favourite if it never had to wait. The end of a bias takes some microseconds, which
+/// is a few nanoseconds for each of these times.
 const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
-/// Naps, each twice as long as the one before and [`LONGEST_NAP`] or a little more together, before the bias of one that is always inside
-/// is ended.
+/// The number of naps, each twice as long as the previous one and together a little more than [`LONGEST_NAP`], before the bias of a favourite that is
+/// always inside is ended.
 const NAPS: u32 = if cfg!(loom) { 1 } else { (LONGEST_NAP / NAP).ilog2() + 1 };
-/// How often the barrier is tried before the process ends, with a nap of about a millisecond between.
+/// How often the barrier is tried before the process ends, with naps of about a millisecond in between.
 const BARRIER_ATTEMPTS: u32 = 64;
 
-// The words of a latch are of one line, and so are the favourite's own and what else it stores to.
-/// Where the favourite says that it is inside; 0: there is none.
+// All words of a latch are in one line, and so are the favourite's own word and its other data.
+/// Returns the address of a word with the address of the favourite's own word, or 0 if there is no favourite.
 fn favourite(at: VolatileAddress) -> VolatileAddress {
     at.word(1)
 }
-/// The same word of whoever took the latch itself last.
+/// Returns the address of a word with the address of the own word of the last thread that took the latch itself.
 fn last(at: VolatileAddress) -> VolatileAddress {
     at.word(2)
 }
-/// How often in a row it did so.
+/// Returns the address of the number of times in a row that this thread took it.
 fn times(at: VolatileAddress) -> VolatileAddress {
     at.word(3)
 }
 
-/// Takes the latch at `at`, the first of four words, if who has the word `own`, to which `store_own` stores, is its favourite.
+/// If the thread with the word `own` is the favourite, takes the latch at `at`, the first of four words. `store_own` stores to the word `own`.
 #[inline]
 pub fn lock_at_once<M: Memory>(
     memory: &M,
@@ -67,8 +68,8 @@ pub fn unlock_at_once(store_own: impl Fn(u64)) {
     store_own(0);
 }
 
-/// Takes the latch at `at`, the first of four words, waiting for it; `own` is a word that nobody else stores to, of one who may become the
-/// favourite, and for no other latch.
+/// Waits for the latch at `at`, the first of four words, and takes it. `own` is a word of a thread that may become the favourite. No other thread
+/// stores to it, and it is used for no other latch.
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock), without the latch, if its holder waits for the calling thread.
@@ -92,21 +93,21 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     }
 }
 
-/// Returns whether the thread whose word is `own` holds the latch at `at`; `load` reads the words. The answer is exact while that thread does
-/// nothing. Where there is no favourite, another thread may be the holder.
+/// Returns whether the thread with the word `own` holds the latch at `at`. `load` reads the words. The answer is exact while that thread does
+/// nothing. If there is no favourite, another thread may be the holder.
 pub fn is_held_by(load: impl Fn(VolatileAddress) -> u64, at: VolatileAddress, own: VolatileAddress) -> bool {
-    // Systems without favourites do not note the last holder.
+    // Systems without favourites do not record the last holder.
     load(own) == PRESENT || (load(at) != 0 && [0, own.offset()].contains(&load(last(at))))
 }
 
-/// The favourite is away for longer than others wait without looking: who waits for that looks now.
+/// Called by a favourite that will be away for longer than other threads wait without looking. Wakes threads that wait for that.
 pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
     if memory.has_process_barrier() && memory.load(at) != 0 {
         memory.wake_one(times(at));
     }
 }
 
-/// Only who has the latch itself changes who is the favourite.
+/// Takes the latch itself. Only a thread that holds it may change the favourite.
 #[inline(never)]
 fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) -> Result<()> {
     memory.lock_unless_deadlocked(at)?;
@@ -115,7 +116,7 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
         present => match end_bias(memory, at, VolatileAddress::new(present)) {
             Ok(has_napped) => has_napped,
             Err(error) => {
-                // The favourite holds the latch and stays the favourite: it goes on as if no other thread had asked.
+                // The favourite holds the latch and remains the favourite, as if no other thread had asked.
                 memory.store(favourite(at), present);
                 memory.unlock(at);
                 return Err(error);
@@ -123,8 +124,8 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
         },
     };
     let Some(own) = own else { return Ok(()) };
-    // It has waited for longer than it takes to end its own bias, and will be left alone as long by one that comes again and again. Where a
-    // third has waited long, that one is next.
+    // This thread has waited for longer than it takes to end its own bias, so that others will leave it alone for as long. But if a third thread has
+    // waited long, that one is next.
     let times_before = if has_napped && !latch::is_awaited(memory, at) {
         FAVOURED_AFTER - 1
     } else if memory.load(last(at)) == own.offset() {
@@ -134,7 +135,7 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     };
     memory.store(last(at), own.offset());
     memory.store(times(at), (times_before + 1) % FAVOURED_AFTER);
-    // Once, so that it is known that the system does it.
+    // Tries the barrier once, to make sure that the system supports it.
     if times_before + 1 == FAVOURED_AFTER && (has_napped || memory.process_barrier()) {
         memory.store(own, PRESENT);
         memory.store(favourite(at), own.offset());
@@ -143,17 +144,17 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     Ok(())
 }
 
-/// Waits until the favourite, whose own word is `present`, is not inside, and never will be again by being the favourite. Whether it was
-/// there at first, and left alone for a while.
+/// Waits until the favourite with the word `present` is not inside, and can never be again as the favourite. Returns whether it was inside at first
+/// and was left alone for a while.
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the favourite, while it holds the latch, waits for the calling thread.
 #[cold]
 fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> Result<bool> {
-    // One that comes again and again keeps what it has in its core's cache for a while.
+    // A favourite that enters often keeps its data in its core's cache for a while.
     let mut naps = 0;
     while naps < NAPS && !is_away(memory, present) {
-        // Where nothing changes meanwhile, and nobody wakes anybody but by [`step_aside`].
+        // The word does not change meanwhile, and only [`step_aside`] wakes this thread.
         memory.wait_briefly(times(at), memory.load(times(at)), NAP << naps);
         naps += 1;
     }
@@ -169,7 +170,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
             })
         };
         if !tries() {
-            // Nobody could be let in any more. What is committed is in the pool.
+            // No thread could enter any more. What is committed is in the pool.
             eprintln!("strandline: the system refuses membarrier, which it did not before");
             std::process::abort();
         }
@@ -178,7 +179,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
     Ok(naps > 0)
 }
 
-/// Returns whether the favourite soon says that it has seen that it is none.
+/// Returns whether the favourite soon notes that it has seen the end of its bias.
 fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     (0..4 * PATIENCE).any(|_| {
         memory.pause();
@@ -186,7 +187,7 @@ fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     })
 }
 
-/// Returns whether the favourite is not inside for longer than it takes to come again at once.
+/// Returns whether the favourite stays outside for longer than it takes to enter again immediately.
 fn is_away<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     (0..PATIENCE).all(|_| {
         memory.pause();
@@ -194,17 +195,17 @@ fn is_away<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     })
 }
 
-/// Its own store comes before its load for the compiler, and with [`Memory::process_barrier`] for the processor.
+/// Orders the thread's own store before its load: for the compiler here, and for the processor by [`Memory::process_barrier`].
 #[inline]
 fn light_barrier() {
     #[cfg(not(loom))]
     std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    // Loom has no barrier of one side for both.
+    // Loom does not support a barrier of one side for both.
     #[cfg(all(loom, test))]
     loom::sync::atomic::fence(loom::sync::atomic::Ordering::SeqCst);
 }
 
-/// Every interleaving and every value that the memory model lets a load return, with full barriers for those of one side.
+/// Explores each interleaving and each value that the memory model lets a load return, with full barriers instead of those of one side.
 #[cfg(all(test, loom))]
 mod tests {
     use super::super::latch::tests::guards;
@@ -212,7 +213,7 @@ mod tests {
 
     const LATCH: VolatileAddress = VolatileAddress::new(0);
 
-    /// Everybody may become the favourite but the last of three.
+    /// Returns the own word of a thread. All but the last of three threads may become the favourite.
     fn own(number: u64) -> Option<VolatileAddress> {
         (number < 2).then(|| LATCH.word(4 + number))
     }
@@ -271,7 +272,7 @@ mod tests {
     fn who_takes_it_again_and_again_is_the_favourite_until_another_does() {
         let memory = memory();
         if !memory.process_barrier() {
-            // Then there never is one.
+            // Without the barrier there never is a favourite.
             return;
         }
         let favourite = || memory.load(favourite(LATCH));
@@ -284,7 +285,7 @@ mod tests {
         lock(&memory, LATCH, Some(own(0))).unwrap();
         assert_eq!((memory.load(LATCH), memory.load(own(0))), (0, PRESENT), "it has it without the latch");
         unlock(&memory, LATCH, Some(own(0)));
-        // One that cannot become it, and one that has to begin anew.
+        // A thread that cannot become the favourite resets the count of another.
         count(&memory, None);
         assert_eq!(favourite(), 0);
         for _ in 0..FAVOURED_AFTER {
@@ -297,8 +298,8 @@ mod tests {
         assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, ENDED));
     }
 
-    /// Makes number 0 the favourite, and it is inside until `until` holds. Meanwhile number 1 takes the latch, and, if `third`, number 2 waits
-    /// for it. Who is the favourite while number 1 is inside.
+    /// Makes thread 0 the favourite, and keeps it inside until `until` holds. Meanwhile thread 1 takes the latch and, with `third`, thread 2 waits
+    /// for it. Returns the favourite while thread 1 is inside.
     fn favourite_after_waiting(third: bool, until: fn(&Native) -> bool) -> u64 {
         let memory = memory();
         for _ in 0..FAVOURED_AFTER {
@@ -351,7 +352,7 @@ mod tests {
                 threads.spawn(move || {
                     for time in 0..TIMES {
                         count(&view, (number < 3).then(|| own(number)));
-                        // Now and then somebody comes to another's bias.
+                        // Now and then a thread interrupts another's bias.
                         if time % 1000 == 0 {
                             std::thread::sleep(std::time::Duration::from_micros(200));
                         }

@@ -8,16 +8,16 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::{Hosted, World};
 
-/// What one thread does, given its view.
+/// The code of a thread, which receives the thread's view.
 pub type Thread<'a> = Box<dyn FnOnce(&Hosted) + 'a>;
 
 thread_local! {
-    /// Stacks of coroutines that have returned. The system would clear the pages of new ones, which a checker would pay for with each history.
+    /// Stacks of coroutines that have returned, for reuse. The system would have to zero the pages of new stacks in each of a checker's histories.
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Coroutines that have not returned. In a panic they are leaked: unwinding them would run their handlers of panics and their destructors, which
-/// perform operations of a world that nobody schedules any more.
+/// Coroutines that have not returned. After a panic they are leaked: unwinding them would run their panic handlers and destructors, which perform
+/// operations of a world that no longer schedules anything.
 struct Unfinished(Vec<Option<Coroutine<(), (), ()>>>);
 
 impl Drop for Unfinished {
@@ -28,8 +28,8 @@ impl Drop for Unfinished {
     }
 }
 
-/// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers
-/// of the threads that still run, the position of the one to run until its next switch.
+/// Runs `threads` as coroutines over `world` until all have returned. `choose` picks, among the numbers of the threads that still run, the position
+/// of the one to run until its next switch.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -53,12 +53,12 @@ impl Drop for Unfinished {
 /// ```
 ///
 /// # Panics
-/// A thread that panics makes `run` panic, and so does `choose`; what the other threads hold is leaked.
+/// Panics if a thread or `choose` panics. What the other threads hold is then leaked.
 pub fn run(world: &Rc<dyn World>, threads: Vec<Thread<'_>>, mut choose: impl FnMut(&[usize]) -> usize) {
     let mut coroutines = Unfinished(Vec::new());
     for (thread, body) in threads.into_iter().enumerate() {
-        // SAFETY: only the lifetime changes. Every coroutine is dropped before `run` returns, and with it the closure
-        // and all that it borrows; if `run` unwinds it never runs again.
+        // SAFETY: only the lifetime changes. Each coroutine is dropped before `run` returns, and with it the closure and all that it borrows. If
+        // `run` unwinds, the coroutine never runs again.
         let body: Thread<'static> = unsafe { std::mem::transmute::<Thread<'_>, Thread<'static>>(body) };
         let world = world.clone();
         let stack = STACKS.with_borrow_mut(Vec::pop).unwrap_or_default();

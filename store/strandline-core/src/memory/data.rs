@@ -5,40 +5,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{LINE_WORDS, Native, PersistentAddress, WORD_BYTES};
 
-/// Words of a block whose place and alignment one comparison checks.
+/// Number of words in a block whose place and alignment one comparison checks.
 const BLOCK_WORDS: u64 = 4;
 
-/// Where that part lies: whole lines of a mapping.
+/// The place of that part, which consists of whole lines of a mapping.
 #[derive(Clone, Copy)]
 pub(super) struct Data {
-    /// Where the pool begins.
+    /// The pool's first word.
     base: *const AtomicU64,
-    /// The offset of its first word.
+    /// The offset of the part's first word.
     first: u64,
     words: u64,
-    /// How many of them begin a run of as many words as a line has.
+    /// Number of words at which a range of a line's length can begin.
     lines_anywhere: u64,
-    /// How many blocks of four words, aligned to their size, it has.
+    /// Number of aligned blocks of four words.
     blocks: u64,
 }
 
-// SAFETY: the words are atomics. (Where a thread needs permission to read them, who has none faults.)
+// SAFETY: the words are atomics. (If reading them needs a permission, a thread without it faults.)
 unsafe impl Send for Data {}
 
 impl Data {
-    /// `words` words from `first` on in the pool that is mapped at `base`.
+    /// Returns the `words` words from `first` on in the pool that is mapped at `base`.
     ///
     /// # Safety
-    /// These words are whole lines of the mapping, and it lasts as long as this and its copies are used.
+    /// These words are whole lines of the mapping, which outlives this value and its copies.
     pub unsafe fn new(base: *const AtomicU64, first: PersistentAddress, words: u64) -> Self {
         let lines_anywhere = words.saturating_sub(LINE_WORDS - 1);
         Self { base, first: first.offset(), words, lines_anywhere, blocks: words / BLOCK_WORDS }
     }
 
-    /// Returns whether `N` words at `at` lie in the data. One comparison checks place and alignment of a line's number of words or fewer.
+    /// Returns whether `N` words at `at` are in the data. For up to a line's number of words, one comparison checks place and alignment.
     #[inline(always)]
     fn has<const N: usize>(self, at: PersistentAddress) -> bool {
-        // Rotated, a misaligned or too small offset becomes larger than any size.
+        // Rotating makes a misaligned or too small offset larger than any size.
         let index = at.offset().wrapping_sub(self.first).rotate_right(3);
         if N == 1 {
             return index < self.words;
@@ -46,11 +46,11 @@ impl Data {
         N <= LINE_WORDS as usize && index < self.lines_anywhere || is_in_called::<N>(self.words, index)
     }
 
-    /// Returns whether `N` words at `at` lie in one line of the data. One comparison checks place and alignment.
+    /// Returns whether `N` words at `at` are in one line of the data. One comparison checks place and alignment.
     #[inline(always)]
     fn has_line_of<const N: usize>(self, at: PersistentAddress) -> bool {
         let inside = at.offset().wrapping_sub(self.first);
-        // So many words are mostly those of a node, which is a block.
+        // This number of words is mostly that of a node, which is a block.
         if (3..=BLOCK_WORDS as usize).contains(&N) {
             return inside.rotate_right(5) < self.blocks || is_in_line_called::<N>(self.words, inside);
         }
@@ -58,17 +58,17 @@ impl Data {
     }
 }
 
-/// Returns whether `N` words from number `index` on are of `words` words.
+/// Returns whether `N` words from number `index` on are among `words` words.
 #[cold]
 #[inline(never)]
 fn is_in_called<const N: usize>(words: u64, index: u64) -> bool {
     index < words && words - index >= N as u64
 }
 
-/// Returns whether `N` words, `inside` bytes behind the first of `words` words, are of one line of them.
+/// Returns whether `N` words, `inside` bytes behind the first of `words` words, are in one of their lines.
 #[inline(always)]
 fn is_in_line<const N: usize>(words: u64, inside: u64) -> bool {
-    // Rotated, a misaligned or too small offset becomes larger than any size.
+    // Rotating makes a misaligned or too small offset larger than any size.
     inside.rotate_right(3) < words && (inside / WORD_BYTES % LINE_WORDS) as usize + N <= LINE_WORDS as usize
 }
 
@@ -77,35 +77,35 @@ fn is_in_line_called<const N: usize>(words: u64, inside: u64) -> bool {
     is_in_line::<N>(words, inside)
 }
 
-/// The words of a mapped pool that transactions read and write, to be loaded without anything else being asked.
+/// The words of a mapped pool that transactions read and write, which can be loaded without further checks.
 #[derive(Clone, Copy)]
 pub struct DataWords<'m> {
     data: Data,
-    // The thread that has them may have needed permission to read the pool: they stay with it.
+    // The thread may have needed a permission to read the pool, so the words must not be sent to another thread.
     memory: PhantomData<(&'m Native, *const ())>,
 }
 
 impl<'m> DataWords<'m> {
-    /// Those of `memory`, which keeps them mapped.
+    /// Returns the words of `memory`, which keeps them mapped.
     #[inline]
     pub(super) fn new(data: Data, _memory: &'m Native) -> Self {
         Self { data, memory: PhantomData }
     }
 
-    /// Loads `N` words at `at`, each atomically (acquire), if they lie in the data.
+    /// Loads `N` words at `at`, each atomically (acquire), if they are in the data.
     #[inline(always)]
     pub fn load<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         self.has::<N>(at).then(|| {
-            // SAFETY: they were just found to be in the data.
+            // SAFETY: the check has found the words in the data.
             unsafe { self.load_inside(at) }
         })
     }
 
-    /// The same, if they lie in one line.
+    /// Like [`DataWords::load`], but only if the words are in one line.
     #[inline(always)]
     pub fn load_in_line<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         self.has_line_of::<N>(at).then(|| {
-            // SAFETY: they were just found to be in a line of the data.
+            // SAFETY: the check has found the words in a line of the data.
             unsafe { self.load_inside(at) }
         })
     }
@@ -123,37 +123,36 @@ impl<'m> DataWords<'m> {
     }
 
     /// # Safety
-    /// `at` is aligned to words, and `N` words from there on are of the data.
+    /// `at` is aligned to words, and `N` words from there on are in the data.
     #[inline(always)]
     unsafe fn load_inside<const N: usize>(&self, at: PersistentAddress) -> [u64; N] {
-        // SAFETY: `Data::new` requires that the data are whole lines of a mapping that is still there, and the caller that these words are of
-        // them.
+        // SAFETY: `Data::new` requires that the data are whole lines of an existing mapping, and the caller promises that these words are in them.
         let words: &[AtomicU64; N] = unsafe { &*self.data.base.byte_add(at.offset() as usize).cast() };
         std::array::from_fn(|i| words[i].load(Ordering::Acquire))
     }
 
-    /// `count` words at `at`, if they lie in the data.
+    /// Returns `count` words at `at` if they are in the data.
     #[inline]
     fn range(&self, at: PersistentAddress, count: usize) -> Option<&'m [AtomicU64]> {
-        // As above.
+        // Rotating has the same purpose as in `has`.
         let index = at.offset().wrapping_sub(self.data.first).rotate_right(3);
         if index >= self.data.words || self.data.words - index < count as u64 {
             return None;
         }
         let begin = self.data.base.wrapping_byte_add(at.offset() as usize);
-        // SAFETY: `Data::new` requires that the data lie in a mapping that is still there. The word at `at` is aligned and one of them, and so
-        // are the `count` words from there on.
+        // SAFETY: `Data::new` requires that the data are in an existing mapping. The word at `at` is aligned and in the data, and so are the `count`
+        // words from there on.
         Some(unsafe { std::slice::from_raw_parts(begin, count) })
     }
 
-    /// Loads consecutive words, each atomically (acquire); whether they lie in that part.
+    /// Loads consecutive words, each atomically (acquire). Returns whether they are in the data.
     #[inline]
     pub fn load_range(&self, at: PersistentAddress, into: &mut [u64]) -> bool {
         self.range(at, into.len()).map(|words| load_words(words, into)).is_some()
     }
 }
 
-/// Loads words, four in a step: the compiler leaves loops of atomic loads as they are.
+/// Loads words, four per step, because the compiler does not unroll loops of atomic loads.
 #[inline(always)]
 pub(super) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
     let (from, from_rest) = from.as_chunks::<4>();

@@ -1,16 +1,16 @@
-//! Deadlocks between pools: threads that run transactions of several pools at the same time, begun in different orders.
+//! Deadlocks between pools, in threads that run transactions of several pools at the same time and begin them in different orders.
 //!
-//! Within one pool waiting is ordered, so that threads never wait for each other. The order ends at the pool: a thread may hold rights of one pool
-//! (the writer's lock, the serial token, locks of lines) while it waits for rights of another one, and a second thread the other way round.
+//! Within a pool, waiting is ordered, so that threads never wait for each other. Between pools it is not: a thread may hold rights of one pool (the
+//! writer's lock, the serial token, locks of lines) while it waits for rights of another, and a second thread may do the opposite.
 //!
-//! A thread registers here when it waits for something of one pool inside a transaction of another, and only then: other threads pay
-//! nothing. What it holds is read from the volatile words of the pools whose transactions it runs, so that a transaction that only reads counts as
-//! holding nothing. Threads and pools form a graph: a waiter waits for a pool, and for every other waiter that holds rights of that pool.
-//! Each waiter looks for a cycle through itself after each nap. The youngest waiter of a cycle that has lasted for some of its naps gets
-//! [`Error::Deadlock`]; the others go on waiting, now for its rollback.
+//! A thread registers here only when it waits for something of one pool inside a transaction of another, so other threads pay nothing. What it holds
+//! is read from the volatile words of the pools whose transactions it runs; a transaction that only reads counts as holding nothing. Threads and
+//! pools form a graph: a waiter waits for a pool, and for each other waiter that holds rights of that pool. After each nap, a waiter looks for a
+//! cycle through itself. If a cycle has lasted for some naps of its youngest waiter, that one gets [`Error::Deadlock`]; the others continue to wait,
+//! now for its rollback.
 //!
-//! The graph does not know which of a pool's rights a thread waits for. So two threads that nest two pools in opposite orders may meet the
-//! error although each would have gone on soon: no thread meets it that nests pools in the same order as all others.
+//! The graph does not contain for which of a pool's rights a thread waits. So two threads that nest two pools in opposite orders may get the error
+//! although each would have continued soon. A thread that nests pools in the same order as all others never gets it.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,31 +22,31 @@ use super::process::Process;
 use super::{Mapping, Memory, VolatileAddress, WORD_BYTES, running};
 use crate::error::{Error, Result};
 
-/// Looks of the youngest waiter at the same cycle before it gives up: some milliseconds.
+/// How often the youngest waiter sees the same cycle before it gives up, which takes some milliseconds.
 const LOOKS: u32 = 8;
 
-/// The part of a pool that a thread waits for.
+/// What of a pool a thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The end of transactions that hold locks.
     Rights,
-    /// One of the pool's workers, each of which a running transaction has.
+    /// One of the pool's workers, all of which running transactions have.
     Worker,
 }
 
-/// A thread's wait for something of the pool behind `memory`.
+/// A thread's wait for something of the pool with this memory.
 pub struct Wait<'m, M: Memory> {
     memory: &'m M,
     awaited: Awaited,
 }
 
 impl<'m, M: Memory> Wait<'m, M> {
-    /// A wait that begins.
+    /// Begins a wait.
     pub fn of(memory: &'m M, awaited: Awaited) -> Self {
         Self { memory, awaited }
     }
 
-    /// Checks, between two naps, that the wait can end.
+    /// Checks, between two naps, whether the wait can end.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] if it cannot.
@@ -54,7 +54,7 @@ impl<'m, M: Memory> Wait<'m, M> {
         self.memory.poll_wait(self.awaited)
     }
 
-    /// Sleeps while the word at `at` has `value`, for a nap only if the thread runs a transaction of another pool.
+    /// Sleeps while the word at `at` has `value`; only for a nap if the thread runs a transaction of another pool.
     ///
     /// # Errors
     /// As for [`Wait::poll`].
@@ -76,13 +76,13 @@ impl<M: Memory> Drop for Wait<'_, M> {
 
 /// Loads a volatile word of a pool.
 type Load<'l> = &'l dyn Fn(VolatileAddress) -> u64;
-/// Whether the worker with this line holds rights that other threads wait for.
+/// Returns whether the worker with this line holds rights for which other threads wait.
 pub type Holds = Box<dyn Fn(Load<'_>, VolatileAddress) -> bool + Send>;
 
 /// An open pool.
 struct Pool {
     volatile: Weak<Mapping>,
-    /// The addresses of its volatile words.
+    /// The memory addresses of its volatile words.
     words: Range<u64>,
     path: PathBuf,
     workers: u64,
@@ -91,16 +91,16 @@ struct Pool {
 
 /// A thread that waits for something of one pool inside transactions of others.
 struct Waiter {
-    /// Rises from waiter to waiter.
+    /// The waiter's number; later waiters have higher numbers.
     id: u64,
-    /// The pool that it waits for, by where its volatile words begin.
+    /// The pool for which it waits, identified by the address of its volatile words.
     pool: u64,
     awaited: Awaited,
     /// The other pools whose transactions it runs.
     runs: Vec<u64>,
-    /// Those of them of which it holds rights.
+    /// Those of these pools of which it holds rights.
     holds: Vec<u64>,
-    /// The cycle that it saw last, and how often in a row.
+    /// The last cycle that it has seen, and how often in a row.
     cycle: Vec<u64>,
     looks: u32,
 }
@@ -119,28 +119,28 @@ struct Registry {
 }
 
 thread_local! {
-    /// The number of the thread's waiter; 0: none.
+    /// The number of the thread's waiter, or 0.
     static WAITER: Cell<u64> = const { Cell::new(0) };
 }
 
-/// This process's state. A forked child has a new one, since the parent's may have been locked by a thread that the child does not have.
+/// Returns this process's state. A forked child has a new one, because a thread that the child does not have may have locked the parent's.
 fn state() -> MutexGuard<'static, State> {
     static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(std::ptr::null_mut());
     loop {
         let known = REGISTRY.load(Ordering::Acquire);
-        // SAFETY: it is null or came from `Box::leak` below, and is never freed.
+        // SAFETY: the pointer is null or came from `Box::leak` below, and what it refers to is never freed.
         if let Some(registry) = unsafe { known.as_ref() }
             && registry.process.is_current()
         {
             return registry.state.lock().unwrap_or_else(PoisonError::into_inner);
         }
         let new = Box::leak(Box::new(Registry { process: Process::current(), state: Mutex::default() }));
-        // Whatever a thread that was faster has stored is found by the next look.
+        // If another thread was faster, the next iteration finds what it has stored.
         let _ = REGISTRY.compare_exchange(known, new, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
-/// Makes a pool known that has these volatile words, so that errors name it.
+/// Registers a pool with these volatile words, so that errors can name it.
 pub fn register(volatile: &Arc<Mapping>, path: &Path, workers: u64, holds: Holds) {
     let pools = &mut state().pools;
     pools.retain(|pool| pool.volatile.strong_count() > 0);
@@ -154,7 +154,7 @@ pub fn register(volatile: &Arc<Mapping>, path: &Path, workers: u64, holds: Holds
 }
 
 impl State {
-    /// The open pool one of whose volatile words is at address `at`.
+    /// Returns the open pool whose volatile words include address `at`.
     fn pool(&self, at: u64) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.words.contains(&at) && pool.volatile.strong_count() > 0)
     }
@@ -163,9 +163,9 @@ impl State {
         self.pool(at).map_or_else(PathBuf::new, |pool| pool.path.clone())
     }
 
-    /// The pool of a worker whose words are at address `worker`, and whether it holds rights of that pool.
+    /// Returns the pool of the worker whose words are at address `worker`, and whether the worker holds rights of that pool.
     fn held_by(&self, worker: u64) -> (u64, bool) {
-        // Nothing is known of memory that is no file's pool.
+        // Memory that belongs to no pool in a file is not registered.
         let Some(pool) = self.pool(worker) else { return (worker, true) };
         let Some(volatile) = pool.volatile.upgrade() else { return (worker, true) };
         let load = |at: VolatileAddress| {
@@ -175,7 +175,7 @@ impl State {
         (pool.words.start, (pool.holds)(&load, line))
     }
 
-    /// The waiters that `waiter` waits for.
+    /// Returns the waiters for which `waiter` waits.
     fn blockers(&self, waiter: &Waiter) -> Vec<&Waiter> {
         let others = self.waiters.iter().filter(|other| other.id != waiter.id);
         match waiter.awaited {
@@ -183,13 +183,13 @@ impl State {
             Awaited::Worker => {
                 let running: Vec<_> = others.filter(|other| other.runs.contains(&waiter.pool)).collect();
                 let workers = self.pool(waiter.pool).map_or(1, |pool| pool.workers);
-                // As long as one more worker is elsewhere, it may come back.
+                // If some worker is with a thread that does not wait, it may come back.
                 if running.len() as u64 >= workers { running } else { Vec::new() }
             }
         }
     }
 
-    /// The waiters of a cycle through the waiter with number `id`, that one first.
+    /// Returns the waiters of a cycle through the waiter with number `id`, beginning with that one.
     fn cycle(&self, id: u64) -> Option<Vec<&Waiter>> {
         let first = self.waiters.iter().find(|waiter| waiter.id == id)?;
         let (mut path, mut seen) = (vec![first], vec![]);
@@ -213,11 +213,11 @@ impl State {
     }
 }
 
-/// The calling thread, which runs transactions of the workers `elsewhere` of other pools, waits for something of the pool whose volatile words begin
-/// at `pool`.
+/// Notes that the calling thread, which runs transactions of the workers `elsewhere` of other pools, waits for something of the pool whose volatile
+/// words begin at `pool`.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`] if that would never end, or not soon.
+/// Returns [`Error::Deadlock`] if the wait would never end, or not soon.
 #[cold]
 pub(super) fn poll(pool: u64, awaited: Awaited, elsewhere: &[u64]) -> Result<()> {
     let state = &mut *state();
@@ -238,7 +238,7 @@ pub(super) fn poll(pool: u64, awaited: Awaited, elsewhere: &[u64]) -> Result<()>
         });
     }
     let (ids, holder) = match state.cycle(id) {
-        // The pool that the last waiter of the cycle waits for is the one whose transaction holds rights of this pool.
+        // The last waiter of the cycle waits for the pool whose transaction holds rights of this pool.
         Some(cycle) => (cycle.iter().map(|waiter| waiter.id).collect(), cycle.last().map_or(0, |it| it.pool)),
         None => (Vec::new(), 0),
     };
@@ -255,7 +255,7 @@ pub(super) fn poll(pool: u64, awaited: Awaited, elsewhere: &[u64]) -> Result<()>
     Err(error)
 }
 
-/// The calling thread waits no more.
+/// Notes that the calling thread no longer waits.
 pub(super) fn end() {
     if WAITER.get() != 0 {
         end_registered();
@@ -290,12 +290,12 @@ mod tests {
         assert_eq!(cycle(vec![rights(1, 10, 20), rights(2, 10, 20)], 1), None, "the same order");
         let three = || vec![rights(1, 10, 20), rights(2, 20, 30), rights(3, 30, 10)];
         assert_eq!(cycle(three(), 3), Some(vec![3, 1, 2]));
-        // A fourth waits for the cycle and is not of it.
+        // A fourth waiter waits for the cycle, but does not belong to it.
         let four = || three().into_iter().chain([rights(4, 40, 10)]).collect();
         assert_eq!((cycle(four(), 4), cycle(four(), 1)), (None, Some(vec![1, 2, 3])));
         let reader = |id, runs, pool| waiter(id, pool, Rights, &[runs], &[]);
         assert_eq!(cycle(vec![rights(1, 10, 20), reader(2, 20, 10)], 1), None, "a reader holds nothing");
-        // The pool's only worker is a reader's.
+        // The pool's only worker belongs to a transaction that only reads.
         let for_worker = waiter(1, 20, Worker, &[10], &[10]);
         assert_eq!(cycle(vec![for_worker, reader(2, 20, 10)], 1), Some(vec![1, 2]));
     }

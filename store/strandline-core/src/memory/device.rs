@@ -1,28 +1,27 @@
-//! What the `Sync` domain stands on: a few operations on two files, or three.
+//! The operations on two or three files on which the `Sync` domain is built.
 //!
-//! A device keeps what was written in a cache that survives the process and not a power failure; only a
-//! flush, or a durable write, moves it to the medium. Every failure is an error: there are no short reads
-//! and no short writes. After a failed write or flush nothing may be assumed about the medium, which is why an open pool's
-//! device is a [`Guarded`](super::Guarded) one, that keeps the first failure; the devices below need not remember it.
+//! A device keeps what was written in a cache that survives the process but not a power failure. Only a flush or a durable write moves it to the
+//! medium. Each failure is an error: there are no short reads or writes. After a failed write or flush, nothing is certain about the medium. An open
+//! pool's device is therefore a [`Guarded`](super::Guarded) one, which keeps the first failure; the devices below it need not remember it.
 
 use std::io;
 
 use super::PAGE_BYTES;
 use crate::error::Result;
 
-/// Which of a pool's files.
+/// One of a pool's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeviceFile {
-    /// The heap: what the checkpoint and recovery write.
+    /// The heap, which checkpoints and recovery write.
     Heap,
     /// The ring of log blocks.
     Log,
-    /// Checksums of the heap's pages, in pools that have them.
+    /// The checksums of the heap's pages, if the pool has them.
     Checksums,
 }
 
 impl DeviceFile {
-    /// The file's name in messages.
+    /// Returns the file's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Heap => "heap",
@@ -55,16 +54,16 @@ pub trait Device {
     /// Reads exactly `into.len()` bytes.
     ///
     /// # Errors
-    /// The system's; `UnexpectedEof` past the file's end.
+    /// Returns the system's error, or `UnexpectedEof` past the file's end.
     fn read(&self, file: DeviceFile, offset: u64, into: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of `from`; durable after the next [`flush`](Device::flush) of the file.
+    /// Writes all of `from`. It is durable after the next [`flush`](Device::flush) of the file.
     ///
     /// # Errors
-    /// The system's. Any part of it may have been written, and any part of that lost.
+    /// Returns the system's error. Any part may then have been written, and any of that may be lost.
     fn write(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
 
-    /// Like [`Device::write`], for what is likely to be read soon: the system keeps it in memory, too.
+    /// Like [`Device::write`], for data that is likely to be read soon: the system keeps it in memory, too.
     ///
     /// # Errors
     /// As for [`Device::write`].
@@ -72,7 +71,7 @@ pub trait Device {
         self.write(file, offset, from)
     }
 
-    /// Writes pages of 4 KB, whose contents stand one after another in `contents`, in whatever order is fastest; as [`Device::write`] for each.
+    /// Writes pages of 4 KB, whose consecutive contents are in `contents`, in the fastest order; like [`Device::write`] for each page.
     ///
     /// # Errors
     /// As for [`Device::write`].
@@ -81,45 +80,44 @@ pub trait Device {
         each.try_for_each(|(page, content)| self.write(file, page * PAGE_BYTES, content))
     }
 
-    /// Writes all of `from` and waits until it is durable. Promises nothing about earlier writes.
+    /// Writes all of `from` and waits until it is durable. This guarantees nothing about earlier writes.
     ///
     /// # Errors
     /// As for [`Device::write`].
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
 
-    /// Waits until everything written to the file is durable.
+    /// Waits until all that was written to the file is durable.
     ///
     /// # Errors
-    /// The system's. What was written since the last flush may be lost then, even though reads still show it.
+    /// Returns the system's error. What was written since the last flush may then be lost, even though reads still show it.
     fn flush(&self, file: DeviceFile) -> io::Result<()>;
 
-    /// Bytes in the file.
+    /// Returns the size of the file, in bytes.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     fn size(&self, file: DeviceFile) -> io::Result<u64>;
 
-    /// Extends the file to `bytes` bytes, allocated, reading as zeros; does nothing if it is that large already. Durable after the
-    /// next flush.
+    /// Extends the file to `bytes` bytes with allocated zeros. Does nothing if it is that large already. Durable after the next flush.
     ///
     /// # Errors
-    /// The system's, `ENOSPC` above all; the file is then no smaller than before, and nothing is lost.
+    /// Returns the system's error, usually `ENOSPC`. The file is then no smaller than before, and nothing is lost.
     fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()>;
 
-    /// Extends the file, durably.
+    /// Extends the file durably.
     ///
     /// # Errors
-    /// Those of [`Device::extend`], or of the flush.
+    /// Returns the errors of [`Device::extend`] and of the flush.
     fn grow(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         self.extend(file, bytes)?;
         self.flush(file)
     }
 
-    /// Writes zeros to the `bytes` bytes at `offset` of the file, which nothing refers to yet, so that later writes there allocate
-    /// nothing. Durable after the next flush.
+    /// Writes zeros to the `bytes` bytes at `offset` of the file, to which nothing refers yet, so that later writes there allocate nothing. Durable
+    /// after the next flush.
     ///
     /// # Errors
-    /// The system's, `ENOSPC` above all; what the bytes hold is undefined then.
+    /// Returns the system's error, usually `ENOSPC`. The content of these bytes is then undefined.
     fn fill(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
         let zeros = AlignedBuffer::new(bytes.min(FILL_BYTES) as usize);
         let mut at = offset;
@@ -131,65 +129,62 @@ pub trait Device {
         Ok(())
     }
 
-    /// Sees to it that there is space for the `bytes` bytes at `offset` of the file, which has them already, so that
-    /// writing them later cannot fail for want of it. Cheap where there is.
+    /// Allocates space for the `bytes` bytes at `offset`, which are within the file, so that writing them later cannot fail for lack of space. This
+    /// is cheap if they have space already.
     ///
     /// # Errors
-    /// The system's, `ENOSPC` above all.
+    /// Returns the system's error, usually `ENOSPC`.
     fn allocate(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Returns whether parts of the file lack space: before a transaction that changes them is acknowledged, [`Device::allocate`] is to
-    /// be called for them.
+    /// Returns whether parts of the file lack space. [`Device::allocate`] must then be called for the parts that a transaction changes before the
+    /// transaction is acknowledged.
     fn needs_space(&self, _file: DeviceFile) -> bool {
         false
     }
 
-    /// Gives back the space of the `bytes` bytes at `offset` of the file, which read as zeros from now on or as they were, until
-    /// [`Device::allocate`].
+    /// Gives back the space of the `bytes` bytes at `offset` of the file. Until [`Device::allocate`], they read as zeros or as before.
     ///
     /// # Errors
-    /// The system's; where it cannot do this, too.
+    /// Returns the system's error, also if the file system does not support this.
     fn punch(&self, _file: DeviceFile, _offset: u64, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// These pages of the heap file are about to change in a way that the log does not tell of: what is known of their contents is
-    /// forgotten, durably. A device that keeps no checksums has nothing to do.
+    /// Durably forgets the checksums of these pages of the heap file, which are about to change in a way that the log does not record. A device
+    /// without checksums does nothing.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the system's error.
     fn forget_checksums(&self, _pages: &mut dyn Iterator<Item = u64>) -> io::Result<()> {
         Ok(())
     }
 
-    /// Fails from the first failed write or flush on, where the device keeps that: [`Guarded`](super::Guarded).
+    /// Returns an error after the first failed write or flush, if the device keeps it ([`Guarded`](super::Guarded)).
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned), with the cause.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) with the cause.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Durable writes to the file are as cheap as they can be if offset and length are multiples of this many bytes, a power of two of at most
-    /// 4096.
+    /// Returns the size, a power of two of at most 4096, for which durable writes to the file are cheapest: if offset and length are multiples of it.
     fn sector(&self, _file: DeviceFile) -> u64 {
         PAGE_BYTES
     }
 
-    /// Returns whether writes to the file go past the system's page cache, so that there is no point in flushing
-    /// every few pages.
+    /// Returns whether writes to the file bypass the system's page cache, so that flushing every few pages is useless.
     fn is_direct(&self, file: DeviceFile) -> bool;
 }
 
-/// Bytes that [`Device::fill`] writes at a time.
+/// Number of bytes that [`Device::fill`] writes at a time.
 const FILL_BYTES: u64 = 1 << 20;
 
-/// Alignment of memory, offset and length that unbuffered input and output ask for.
+/// The alignment of memory, offset and length that unbuffered input and output require.
 pub const ALIGNMENT: usize = 4096;
 
-/// Bytes whose address is a multiple of 4096.
+/// A buffer whose address is a multiple of 4096.
 ///
 /// ```
 /// use strandline_core::memory::AlignedBuffer;
@@ -205,14 +200,14 @@ pub struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// `length` zeroed bytes.
+    /// Allocates `length` zeros.
     pub fn new(length: usize) -> Self {
         let bytes = vec![0; length + ALIGNMENT];
         let address = bytes.as_ptr().addr();
         Self { start: address.next_multiple_of(ALIGNMENT) - address, bytes, length }
     }
 
-    /// Has at least `length` bytes from now on; if they were fewer, all are zeros.
+    /// Extends the buffer to at least `length` bytes. If it was shorter, all bytes become zeros.
     pub fn make_room(&mut self, length: usize) {
         if self.length < length {
             *self = Self::new(length);
@@ -233,6 +228,6 @@ impl std::ops::DerefMut for AlignedBuffer {
     }
 }
 
-/// One page with the alignment of an [`AlignedBuffer`], for the stack.
+/// A page with the alignment of an [`AlignedBuffer`], for the stack.
 #[repr(align(4096))]
 pub struct Page(pub [u8; 4096]);

@@ -1,20 +1,19 @@
-//! Flushes: the one place that makes files durable, and what a failed flush leaves behind.
+//! Flushes: the only code that makes files durable, and that handles failed flushes.
 //!
 //! # A failed flush ends the pool
 //!
-//! The system reports a lost write-back once: the next flush of the same file succeeds, although what was written before the failure may
-//! never reach the medium. So nothing that is acknowledged after a failed flush can be believed, whichever file it was of (heap, log,
-//! checksums) and whatever it was for (a commit, a checkpoint, a longer file, the end of the pool).
+//! The system reports a lost write-back only once: the next flush of the same file succeeds, although what was written before the failure may never
+//! reach the medium. So no acknowledgement after a failed flush would be reliable, whichever file was flushed (heap, log, checksums) and for whatever
+//! purpose (a commit, a checkpoint, a longer file, the end of the pool).
 //!
-//! *Invariant*: while a pool is open, each write and flush of its files goes through its [`Poison`], in [`Guarded`] where a device is
-//! behind the pool, in the [`Mapping`](super::Mapping) elsewhere. The first failure is kept for good, with its cause: later writes and
-//! flushes fail without being tried, and [`Poison::check`], which each transaction asks when it begins, answers [`Error::Poisoned`]. So
-//! it does not matter what the caller does with the result. A test keeps other code from flushing files, and from dropping
-//! results of flushes (`tests/all/flushes.rs`).
+//! *Invariant*: while a pool is open, each write and flush of its files goes through its [`Poison`], either in [`Guarded`] if the pool has a device,
+//! or in the [`Mapping`](super::Mapping). The first failure is kept with its cause: later writes and flushes fail without being tried, and
+//! [`Poison::check`], which each transaction calls when it begins, returns [`Error::Poisoned`]. So it does not matter what the caller does with the
+//! result. A test keeps other code from flushing files, and from dropping results of flushes (`tests/all/flushes.rs`).
 //!
-//! *Exception*: a file that cannot become longer, as on a full disk, has lost nothing. [`Device::extend`], [`Device::fill`],
-//! [`Device::allocate`] and [`Device::punch`] concern parts of files that nothing refers to yet, or any more, and their failures are
-//! ordinary errors. The flush that makes a longer file durable is a flush.
+//! *Exception*: a file that cannot be extended, as on a full disk, has lost nothing. [`Device::extend`], [`Device::fill`], [`Device::allocate`] and
+//! [`Device::punch`] concern parts of files to which nothing refers yet, or any more, and their failures are ordinary errors. The flush of an
+//! extended file is no exception.
 
 use std::fs::File;
 use std::io;
@@ -26,16 +25,16 @@ use super::device::{Device, DeviceFile};
 use super::{PAGE_BYTES, system};
 use crate::error::{Error, FILE_GONE, Result};
 
-/// Waits until all of the file, its length included, is durable.
+/// Waits until all of the file is durable, including its length.
 ///
 /// # Errors
-/// The system's. What was written since the last flush may be lost then; for a file of an open pool the call goes through its
+/// Returns the system's error. What was written since the last flush may then be lost. For a file of an open pool, call this through its
 /// [`Poison::guard`].
 pub fn file(file: &File) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Like [`file()`], but leaves out what is not needed to read the file, such as its times.
+/// Like [`file()`], but without what is not needed to read the file, such as its times.
 ///
 /// # Errors
 /// As for [`file()`].
@@ -46,15 +45,15 @@ pub fn data(file: &File) -> io::Result<()> {
 /// Waits until the names in the folder are durable.
 ///
 /// # Errors
-/// The system's.
+/// Returns the system's error.
 pub fn folder(path: &Path) -> io::Result<()> {
     system::open_to_read(path)?.sync_all()
 }
 
-/// Why nothing that an open pool acknowledges could be believed any more, if that is so.
+/// The first failure of an open pool, after which no acknowledgement would be reliable.
 #[derive(Debug, Default)]
 pub struct Poison {
-    /// The pool's file; empty where it is not known.
+    /// The path of the pool's file; empty if it is not known.
     path: PathBuf,
     cause: OnceLock<Cause>,
 }
@@ -63,26 +62,26 @@ pub struct Poison {
 struct Cause {
     why: String,
     kind: io::ErrorKind,
-    /// Of the system.
+    /// The number of the system's error.
     number: i32,
 }
 
 impl Poison {
-    /// Of the pool at `path`, whose file had no failure yet.
+    /// Creates the state of the pool at `path`, without a failure.
     pub(crate) fn of(path: &Path) -> Self {
         Self { path: path.to_owned(), cause: OnceLock::new() }
     }
 
-    /// `error`, which names the pool's file, where that is known.
+    /// Adds the path of the pool's file to `error`, if it is known.
     #[cold]
     pub(crate) fn in_pool(&self, error: Error) -> Error {
         if self.path.as_os_str().is_empty() { error } else { error.in_pool(&self.path) }
     }
 
-    /// Fails from the first failure on.
+    /// Returns an error after the first failure.
     ///
     /// # Errors
-    /// [`Error::Poisoned`], with the cause.
+    /// Returns [`Error::Poisoned`] with the cause.
     pub fn check(&self) -> Result<()> {
         match self.cause.get() {
             None => Ok(()),
@@ -90,7 +89,7 @@ impl Poison {
         }
     }
 
-    /// Poisons, because `what` failed with `error`. The first cause is kept.
+    /// Poisons the pool, because `what` failed with `error`. The first cause is kept.
     #[cold]
     pub fn set(&self, what: &str, error: &io::Error) {
         let is_gone = error.raw_os_error() == Some(libc::ESTALE);
@@ -102,10 +101,10 @@ impl Poison {
         });
     }
 
-    /// Runs `step`, which writes to or flushes a file of the pool, unless something failed before; poisons if it fails.
+    /// Runs `step`, which writes to or flushes a file of the pool, unless an earlier step has failed. Poisons the pool if the step fails.
     ///
     /// # Errors
-    /// Those of `step`, or the error of the first failure.
+    /// Returns the error of `step` or of the first failure.
     pub fn guard<T>(&self, what: &str, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         if let Some(cause) = self.cause.get() {
             return Err(system::error(cause.number));
@@ -119,23 +118,23 @@ fn poisoned(cause: &Cause) -> Error {
     Error::Poisoned { why: cause.why.clone(), kind: cause.kind }
 }
 
-/// The device of an open pool: keeps its [`Poison`].
+/// The device of an open pool, with the pool's [`Poison`].
 pub struct Guarded<P> {
     device: P,
     poison: Arc<Poison>,
-    /// Held by the one that flushes the heap file.
+    /// Locked while a thread flushes the heap file.
     flushing_heap: Mutex<()>,
-    /// For a mutant: failed flushes of files that have grown are not noted.
+    /// Whether a mutant does not note failed flushes of files that have grown.
     swallows_growth: bool,
 }
 
 impl<P: Deref<Target: Device>> Guarded<P> {
-    /// Over `device`, whose failures `poison` is to keep.
+    /// Creates the device over `device`, whose failures `poison` keeps.
     pub fn new(device: P, poison: Arc<Poison>) -> Self {
         Self { device, poison, flushing_heap: Mutex::default(), swallows_growth: false }
     }
 
-    /// The same, wrong if `left_out`: for a mutant of the crash checker.
+    /// Leaves out noting failures of growth if `left_out` is set, for a mutant of the crash checker.
     #[doc(hidden)]
     pub fn without_growth(self, left_out: bool) -> Self {
         Self { swallows_growth: left_out, ..self }
@@ -180,7 +179,7 @@ impl<P: Deref<Target: Device>> Device for Guarded<P> {
     }
 
     fn flush(&self, file: DeviceFile) -> io::Result<()> {
-        // The system tells of a failure once: whoever comes second is to find the poison.
+        // The system reports a failure only once, so a second thread must wait until it can find the poison.
         let _one = (file == DeviceFile::Heap)
             .then(|| self.flushing_heap.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         self.poison.guard(flushing(file), || self.device.flush(file))
@@ -239,7 +238,7 @@ impl<P: Deref<Target: Device>> Device for Guarded<P> {
 }
 
 impl<P> Guarded<P> {
-    /// Runs `step`, whose failure is an ordinary error.
+    /// Runs `step`. A failure of it is an ordinary error.
     fn unless_failed<T>(&self, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match self.poison.cause.get() {
             None => step(),

@@ -1,5 +1,5 @@
-//! Hosted memory: every operation goes to a [`World`], and threads are coroutines on one operating-system
-//! thread, so that their interleaving is the world's to choose.
+//! Hosted memory: each operation goes to a [`World`]. Threads are coroutines on one operating-system thread, so that the world chooses how they
+//! interleave.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -38,26 +38,26 @@ pub enum Operation {
     Store(Space, u64, u64),
     /// Stores a word of the pool past the cache.
     StoreNonTemporal(u64, u64),
-    /// Exchanges a word if it holds the first value for the second; yields the old value.
+    /// If a word has the first value, replaces it by the second. Returns the old value.
     CompareExchange(Space, u64, u64, u64),
-    /// Adds to a word; yields the old value.
+    /// Adds to a word. Returns the old value.
     FetchAdd(Space, u64, u64),
     /// Writes back the line at an offset of the pool.
     WriteBack(u64, Step),
     /// A persistence fence.
     Fence(Step),
-    /// Writes back the whole cache; yields 1 if the world can.
+    /// Writes back the whole cache. Returns 1 if the world can do that.
     WriteBackAll(Step),
-    /// A spin loop's pause.
+    /// Pauses in a spin loop.
     Pause,
-    /// A transaction or persistency boundary.
+    /// Marks a boundary of a transaction or of persistency.
     Event(Event),
-    /// Instructions between accesses.
+    /// Executes instructions between accesses.
     Work(u32),
 }
 
-/// What stands behind [`Hosted`] memory: contents, and whatever else the world keeps (events, surviving
-/// states, time). Threads are numbered from 0.
+/// The implementation of [`Hosted`] memory: its contents, and whatever else the world keeps (events, surviving states, time). Threads are numbered
+/// from 0.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -91,7 +91,7 @@ pub enum Operation {
 /// assert_eq!(memory.load(PersistentAddress::NULL), 7);
 /// ```
 pub trait World {
-    /// Carries out `operation` of `thread`; the value loaded or the old value, 0 where there is none.
+    /// Performs `operation` of `thread`. Returns the value loaded or the old value, or 0 if there is none.
     fn perform(&self, thread: usize, operation: Operation) -> u64;
 
     /// Loads a word as a hint; a world that judges reads overrides it.
@@ -99,79 +99,77 @@ pub trait World {
         self.perform(thread, Operation::Load(space, offset))
     }
 
-    /// Loads a word that is about to be stored to; see
-    /// [`Memory::load_before_store`].
+    /// Loads a word that is about to be stored to; see [`Memory::load_before_store`].
     fn load_before_store(&self, thread: usize, space: Space, offset: u64) -> u64 {
         self.perform(thread, Operation::Load(space, offset))
     }
 
-    /// Counts up a volatile word that numbers transactions; see [`Memory::number_transaction`].
+    /// Increments a volatile word that numbers transactions; see [`Memory::number_transaction`].
     fn number_transaction(&self, thread: usize, offset: u64) -> u64 {
         self.perform(thread, Operation::FetchAdd(Space::Volatile, offset, 1)) + 1
     }
 
-    /// [`Memory::takes_stores_back`].
+    /// See [`Memory::takes_stores_back`].
     fn takes_stores_back(&self) -> bool {
         false
     }
 
-    /// [`Memory::caches_survive`].
+    /// See [`Memory::caches_survive`].
     fn caches_survive(&self) -> bool {
         false
     }
 
-    /// Loads consecutive words; a world that keeps time overrides it to overlap them.
+    /// Loads consecutive words. A world that keeps time overrides this to overlap the loads.
     fn load_range(&self, thread: usize, space: Space, offset: u64, into: &mut [u64]) {
         for (i, word) in into.iter_mut().enumerate() {
             *word = self.perform(thread, Operation::Load(space, offset + 8 * i as u64));
         }
     }
 
-    /// Stores consecutive words, of which the first `done` are stored already; how many are then. No more than before, and not
-    /// postponed: this world cannot, and they are performed one by one.
+    /// Stores consecutive words, of which the first `done` are stored already. Returns how many are stored afterwards. If that is not more and the
+    /// operation was not postponed, the world does not support this, and the words are stored one by one.
     fn store_range(&self, _thread: usize, _space: Space, _offset: u64, _from: &[u64], done: usize) -> usize {
         done
     }
 
-    /// Words of the pool that may be loaded without asking this world, which does not care who loads them; none, if it does.
+    /// Returns the words of the pool that may be loaded without asking this world, or `None` if it has to know who loads them.
     fn window(&self) -> Option<Rc<Window>> {
         None
     }
 
-    /// Writes back every line of `bytes` bytes at once; `false`: nothing is done, and they are written back one by one.
+    /// Writes back all lines of `bytes` bytes together. Returns false if it did nothing; the lines are then written back one by one.
     fn write_back_range(&self, _thread: usize, _offset: u64, _bytes: u64, _step: Step) -> bool {
         false
     }
 
-    /// `thread` has loaded, or stored, so many consecutive words of its own memory. Nothing to a world that keeps no time.
+    /// Notes that `thread` has loaded or stored this number of consecutive words of its own memory. A world without time ignores this.
     fn own_memory(&self, _thread: usize, _is_store: bool, _words: u64) {}
 
-    /// Blocks `thread` while the volatile word at `offset` holds `value`; may return early. A pause, unless the world knows
-    /// better.
+    /// Blocks `thread` while the volatile word at `offset` has `value`; may return early. The default is a pause.
     fn wait(&self, thread: usize, offset: u64, value: u64) {
         let _ = (offset, value);
         self.perform(thread, Operation::Pause);
     }
 
-    /// Like [`wait`](World::wait), for so long at most; whether that is over. In most worlds it never is.
+    /// Like [`wait`](World::wait), for at most this time. Returns whether the time is over, which it never is in most worlds.
     fn wait_briefly(&self, thread: usize, offset: u64, value: u64, nanoseconds: u64) -> bool {
         let _ = nanoseconds;
         self.wait(thread, offset, value);
         false
     }
 
-    /// `thread` wakes those that wait for the volatile word at `offset`. Nothing to a world in which they spin.
+    /// Wakes the threads that wait for the volatile word at `offset`. A world in which threads spin ignores this.
     fn wake(&self, _thread: usize, _offset: u64) {}
 
-    /// `thread` gives back the memory of whole pages that the pool's file has; see [`Memory::give_back`]. Only worlds over a private
-    /// mapping have anything to do.
+    /// Gives back the memory of whole pages that the pool's file contains; see [`Memory::give_back`]. Only worlds over a private mapping have to do
+    /// anything.
     fn give_back(&self, _thread: usize, _offset: u64, _bytes: u64) {}
 
-    /// Returns whether another thread may run after the operation that `thread` has just performed.
+    /// Returns whether another thread may run after the last operation of `thread`.
     fn switches(&self, thread: usize) -> bool;
 
-    /// Returns whether the operation that `thread` has just asked for was not carried out: others run first, and it is
-    /// performed again. Only worlds that keep time postpone, and only in a coroutine.
+    /// Returns whether the last operation of `thread` was postponed: other threads run first, and then it is performed again. Only worlds that keep
+    /// time postpone operations, and only in a coroutine.
     fn postponed(&self, thread: usize) -> bool {
         let _ = thread;
         false
@@ -180,17 +178,17 @@ pub trait World {
     /// Returns whether a step is left out (a mutant).
     fn omitted(&self, step: Step) -> bool;
 
-    /// Bytes in a space.
+    /// Returns the size of a space, in bytes.
     fn size(&self, space: Space) -> u64;
 
-    /// The device of the `Sync` domain, if this world has one.
+    /// Returns the device of the `Sync` domain, if this world has one.
     fn device(&self) -> Option<&dyn Device> {
         None
     }
 }
 
-/// Words of a pool, and which of them anyone may load without asking the [`World`] that they belong to. That spares a crash checker,
-/// which runs recovery again and again, most of its calls.
+/// Words of a pool, most of which may be loaded without asking the [`World`] to which they belong. This saves most calls of a crash checker, which
+/// runs recovery repeatedly.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -233,37 +231,37 @@ pub struct Window {
 }
 
 impl Window {
-    /// The value that marks a word for which the world is asked. If this is a word's value, the world is asked, too, and returns it. It is a
-    /// sign-extended number of 32 bits, so that comparing with it takes no register.
+    /// The value that marks a word for which the world must be asked. If a word has this value itself, the world is asked too, and returns it. It is
+    /// a sign-extended number of 32 bits, so that comparing with it takes no register.
     pub const CLOSED: u64 = 0xffff_ffff_b5ad_4ece;
 
-    /// So many words, all 0, none of which is to be asked for.
+    /// Creates a window of this many words, which are all 0 and may all be loaded directly.
     pub fn new(words: usize) -> Self {
         Self { words: vec![Cell::new(0); words].into() }
     }
 
-    /// The words.
+    /// Returns the words.
     pub fn words(&self) -> &[Cell<u64>] {
         &self.words
     }
 
-    /// A copy of its reference, which loops that load many words keep at hand.
+    /// Returns a copy of the window's reference, which loops that load many words keep in a register.
     pub fn view(&self) -> WindowView<'_> {
         WindowView { words: &self.words }
     }
 }
 
-/// What [`Window::view`] returns; by default, a view of no words.
+/// A view of a [`Window`]; the default has no words.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WindowView<'a> {
     words: &'a [Cell<u64>],
 }
 
 impl WindowView<'_> {
-    /// The word at `offset`, unless it is to be asked for, or lies elsewhere.
+    /// Returns the word at `offset`, unless the world must be asked for it or it is elsewhere.
     #[inline]
     pub fn load(&self, offset: u64) -> Option<u64> {
-        // What is no multiple of 8 is no index.
+        // An offset that is not a multiple of 8 becomes an index that is too large.
         let value = self.words.get(offset.rotate_right(3) as usize)?.get();
         (value != Window::CLOSED).then_some(value)
     }
@@ -273,8 +271,8 @@ thread_local! {
     static CALLER: Cell<&'static Location<'static>> = const { Cell::new(Location::caller()) };
 }
 
-/// Where the code stands whose store a world is performing: the innermost caller of [`Memory`]. Meaningless for
-/// other operations.
+/// Returns the place of the code whose store a world is performing: the innermost caller of [`Memory`]. The result is meaningless for other
+/// operations.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -342,12 +340,12 @@ impl Hosted {
         }
     }
 
-    /// The words that may be loaded without asking the world; `None` if it wants to be asked for all.
+    /// Returns the words that may be loaded without asking the world, or `None` if it has to be asked for all.
     pub fn window(&self) -> Option<WindowView<'_>> {
         self.window.as_deref().map(Window::view)
     }
 
-    /// Performs something that may store, for the caller's caller.
+    /// Performs an operation that may store, on behalf of the caller's caller.
     #[track_caller]
     fn change(&self, operation: Operation) -> u64 {
         CALLER.set(Location::caller());
@@ -381,30 +379,30 @@ impl Hosted {
         }
     }
 
-    /// A view for `thread` inside a coroutine, which `suspend` suspends, lent to `body`.
+    /// Creates a view for `thread` in a coroutine, which `suspend` suspends, and passes it to `body`.
     pub fn lend<R>(
         world: Rc<dyn World>,
         thread: usize,
         suspend: &dyn Fn(),
         body: impl FnOnce(&Self) -> R,
     ) -> R {
-        // SAFETY: only the lifetime changes, from that of `suspend` to none. What points to it is in the view, which does not
-        // leave this function: it is handed to `body` by reference, and cannot be cloned.
+        // SAFETY: only the lifetime of `suspend` is removed. The pointer to it is in the view, which does not leave this function: `body` gets a
+        // reference to it, and the view cannot be cloned.
         let suspend = unsafe {
             std::mem::transmute::<NonNull<dyn Fn() + '_>, NonNull<dyn Fn()>>(NonNull::from(suspend))
         };
         body(&Self { suspend: Some(suspend), ..Self::new(world, thread) })
     }
 
-    /// Lets other coroutines run, where this view lives in one.
+    /// Lets other coroutines run, if this view is used in one.
     fn suspend(&self) {
         if let Some(suspend) = self.suspend {
-            // SAFETY: `lend` keeps it borrowed as long as the view exists.
+            // SAFETY: `lend` keeps the closure borrowed as long as the view exists.
             unsafe { suspend.as_ref()() };
         }
     }
 
-    /// Nobody else can see what is done to a thread's own memory: no other runs because of it, unless it comes too early.
+    /// Other threads cannot see accesses to a thread's own memory, so none has to run because of one, unless it comes too early.
     fn own_memory(&self, is_store: bool, words: u64) {
         loop {
             self.world.own_memory(self.thread, is_store, words);
@@ -546,7 +544,7 @@ impl Memory for Hosted {
         }
     }
 
-    /// Where no device is behind the memory: stores of zeros, as a mapped file shows a hole.
+    /// If there is no device behind the memory, stores zeros, since a mapped file shows a hole as zeros.
     fn punch(&self, at: PersistentAddress, bytes: u64) -> std::io::Result<()> {
         if let Some(device) = self.device() {
             return device.punch(DeviceFile::Heap, at.offset(), bytes);

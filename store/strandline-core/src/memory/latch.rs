@@ -1,10 +1,9 @@
-//! A latch in a volatile word, for short critical sections: blocks instead of spinning for long, because the
-//! holder may not be running.
+//! A latch in a volatile word, for short critical sections. Threads sleep instead of spinning for long, because the holder may not be running.
 //!
-//! Whoever comes by takes a free latch, also while others wait: that costs least, since most sections are short and what they
-//! touch stays in one core's cache. Who waits looks again after naps that grow, and after a millisecond of them says that it is
-//! overdue. Then the next release reserves the latch for those that wait, and wakes one (Drepper's futex mutex, with the
-//! eventual fairness of WebKit's locks). A release wakes nobody else.
+//! A thread may take a free latch even while others wait. This is the cheapest way, since most sections are short and their data stay in one core's
+//! cache. A waiting thread looks again after naps of increasing length. After a millisecond of naps it marks itself as overdue. The next release then
+//! reserves the latch for waiting threads and wakes one of them (Drepper's futex mutex with the eventual fairness of WebKit's locks). Other releases
+//! wake nobody.
 
 use std::convert::Infallible;
 
@@ -12,34 +11,34 @@ use super::deadlock::{Awaited, Wait};
 use super::{Memory, VolatileAddress};
 use crate::error::Result;
 
-/// Looks at a taken latch before sleeping.
+/// Number of looks at a taken latch before the thread sleeps.
 pub(super) const PATIENCE: u32 = if cfg!(loom) { 1 } else { 64 };
-/// Looks in a row that must find it free: whoever releases it to take it again at once, with all that it guards in its own
-/// core's cache, is not robbed of it between.
+/// Number of successive looks that must find the latch free. So a thread that releases it and takes it again immediately does not lose it in between,
+/// with all the data that its core has cached.
 const FREE_LOOKS: u32 = if cfg!(loom) { 1 } else { 8 };
-/// Nanoseconds of the first nap; each further one is twice as long.
+/// Length of the first nap, in nanoseconds. Each further nap is twice as long.
 pub(super) const NAP: u64 = if cfg!(loom) { 500_000 } else { 50_000 };
-/// Nanoseconds of the longest nap, and after which one is overdue.
+/// Length of the longest nap, in nanoseconds; a thread that has napped for so long is overdue.
 pub(super) const LONGEST_NAP: u64 = 1_000_000;
 
 // The word is 0 when the latch is free, and otherwise one or more of these.
-/// Somebody has it.
+/// A thread holds the latch.
 const TAKEN: u64 = 1;
-/// Somebody who is overdue may be asleep.
+/// A thread that is overdue may be asleep.
 const AWAITED: u64 = 2;
-/// Somebody was passed by for a millisecond.
+/// A waiting thread was passed over for a millisecond.
 const OVERDUE: u64 = 4;
-/// Free, for those that have waited.
+/// The latch is free, but only for waiting threads.
 const RESERVED: u64 = 8;
 
-/// Takes the latch at `at`, waiting for it.
+/// Waits for the latch at `at` and takes it.
 pub fn lock<M: Memory>(memory: &M, at: VolatileAddress) {
     if !try_lock(memory, at) {
         lock_slowly(memory, at);
     }
 }
 
-/// Takes the latch at `at` if it is free.
+/// Takes the latch at `at` if it is free. Returns whether it was.
 pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     memory.load(at) == 0 && memory.compare_exchange(at, 0, TAKEN).is_ok()
 }
@@ -47,7 +46,7 @@ pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
 /// Takes the latch at `at`, which is held while other threads' transactions run, unless its holder waits for the calling thread.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) then, without the latch.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) in that case, without the latch.
 pub fn lock_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress) -> Result<()> {
     if try_lock(memory, at) { Ok(()) } else { lock_polling(memory, at) }
 }
@@ -63,7 +62,7 @@ fn lock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
     let Ok(()) = lock_napping::<_, Infallible>(memory, at, || Ok(()));
 }
 
-/// Takes the latch, and calls `poll` between naps. Gives up if that fails, unless the latch is free by then.
+/// Takes the latch, and calls `poll` between naps. If `poll` fails, gives up, unless the latch is free by then.
 fn lock_napping<M: Memory, E>(
     memory: &M,
     at: VolatileAddress,
@@ -81,12 +80,12 @@ fn lock_napping<M: Memory, E>(
     loop {
         let seen = memory.load(at);
         if seen & TAKEN == 0 && (seen == 0 || mark != 0) {
-            // Others may be overdue too: whoever is leaves it marked.
+            // Others may be overdue too, so an overdue thread leaves the mark.
             if memory.compare_exchange(at, seen, TAKEN | mark & AWAITED).is_ok() {
                 return Ok(());
             }
         } else if seen | mark != seen && seen & TAKEN != 0 {
-            // If somebody was quicker there is something else to see.
+            // If this fails, another thread was faster, and the loop looks again.
             let _ = memory.compare_exchange(at, seen, seen | mark);
         } else {
             let is_over = memory.wait_briefly(at, seen, nap);
@@ -102,8 +101,9 @@ fn lock_napping<M: Memory, E>(
     }
 }
 
-/// Takes the latch if it is free; otherwise takes the marks of those that wait away, and others set theirs again after their naps. The next release
-/// would reserve the latch for one that has gone: to those that only look whether it is free it would be held for ever.
+/// Takes the latch if it is free. Otherwise removes the marks of waiting threads; those that still wait set theirs again after their naps. If the
+/// mark of a thread that has given up remained, the next release would reserve the latch for it, and for threads that only check whether it is free
+/// it would be held forever.
 #[cold]
 fn take_or_unmark<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     loop {
@@ -125,18 +125,18 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress) {
 fn unlock_slowly<M: Memory>(memory: &M, at: VolatileAddress) {
     loop {
         let seen = memory.load(at);
-        // Who was passed by is still there, and takes it before it sleeps again.
+        // The thread that was passed over still waits, and takes the latch before it sleeps again.
         let left = if seen & OVERDUE == 0 { 0 } else { RESERVED };
         if memory.compare_exchange(at, seen, left).is_ok() {
             break;
         }
     }
     memory.wake_one(at);
-    // Otherwise it waits for a core as long as those that run have not used up their time, many times that of the section.
+    // Otherwise the woken thread waits for a core until running threads have used up their time, which is many times the length of a section.
     memory.yield_core();
 }
 
-/// Returns whether somebody is overdue for the latch at `at`, which the caller has.
+/// Returns whether a thread is overdue for the latch at `at`, which the caller holds.
 pub fn is_awaited<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
     memory.load(at) & AWAITED != 0
 }
@@ -155,27 +155,27 @@ pub fn wait_until_free_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddr
     }
 }
 
-/// Waits while the word at `at`, which whoever changes it changes without waking anybody, has `value`: takes naps if that takes
-/// long, because then whoever is to change it may not be running.
+/// Waits while the word at `at` has `value`. Threads change the word without waking others. If this takes long, it naps, because the thread that
+/// should change the word may not be running.
 #[cold]
 pub fn wait_while<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
     while !wait_a_little(memory, at, value, u32::MAX) {}
 }
 
-/// Like [`wait_while`], unless the thread that is to change the word waits for the calling one.
+/// Like [`wait_while`], unless the thread that should change the word waits for the calling thread.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) then.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) in that case.
 #[cold]
 pub fn wait_while_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress, value: u64) -> Result<()> {
     while !wait_a_little_unless_deadlocked(memory, at, value, u32::MAX)? {}
     Ok(())
 }
 
-/// Like [`wait_a_little`], unless the thread that is to change the word waits for the calling one.
+/// Like [`wait_a_little`], unless the thread that should change the word waits for the calling thread.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) then.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) in that case.
 #[cold]
 pub fn wait_a_little_unless_deadlocked<M: Memory>(
     memory: &M,
@@ -187,7 +187,7 @@ pub fn wait_a_little_unless_deadlocked<M: Memory>(
     wait_napping(memory, at, value, naps, || wait.poll())
 }
 
-/// The same, with so many naps at most; whether the word has changed. It may have changed and have the same value again.
+/// Like [`wait_while`], but with at most `naps` naps. Returns whether the word has changed. It may have changed and have the same value again.
 #[cold]
 pub fn wait_a_little<M: Memory>(memory: &M, at: VolatileAddress, value: u64, naps: u32) -> bool {
     let Ok(has_changed) = wait_napping::<_, Infallible>(memory, at, value, naps, || Ok(()));
@@ -219,8 +219,8 @@ fn wait_napping<M: Memory, E>(
     Ok(memory.load(at) != value)
 }
 
-/// Runs `attempt` until it finds a worker, again after each [`notify`] at `at`. That word counts notifications while somebody waits; the next one
-/// counts those who do.
+/// Calls `attempt` until it finds a worker, and again after each [`notify`] at `at`. That word counts notifications while a thread waits; the next
+/// word counts waiting threads.
 ///
 /// # Errors
 /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the workers are those of transactions that wait for the calling thread, and the errors of
@@ -232,8 +232,8 @@ pub fn wait_for_worker<M: Memory, T>(
 ) -> Result<T> {
     let wait = Wait::of(memory, Awaited::Worker);
     let waiting = at.word(1);
-    // From here on, either a notifier sees that somebody waits, or the attempt sees what it put there: both add to this
-    // word, one after the other.
+    // From here on, either a notifying thread sees that this one waits, or the attempt sees what that thread has put there: both add to this word,
+    // one after the other.
     memory.fetch_add(waiting, 1);
     let result = loop {
         let seen = memory.load(at);
@@ -249,15 +249,16 @@ pub fn wait_for_worker<M: Memory, T>(
     };
     memory.fetch_add(waiting, u64::MAX);
     if result.is_err() {
-        // What it was woken for is still there.
+        // The reason of the notification remains, so another thread is notified.
         memory.notify(at);
     }
     result
 }
 
-/// Something was put where those that [wait for](wait_for_worker) it at `at` find it; `wake_one` wakes one that waits on that word.
+/// Notifies a thread that [waits](wait_for_worker) at `at` that something was put where it looks. `wake_one` wakes one thread that waits on that
+/// word.
 ///
-/// One is enough: whoever is woken looks, and if somebody else was faster, that one will notify in turn.
+/// Waking one suffices: it looks, and if another thread was faster, that thread will notify in turn.
 pub fn notify<M: Memory>(memory: &M, at: VolatileAddress, wake_one: impl FnOnce()) {
     if load_in_order(memory, at.word(1)) != 0 {
         memory.fetch_add(at, 1);
@@ -265,13 +266,13 @@ pub fn notify<M: Memory>(memory: &M, at: VolatileAddress, wake_one: impl FnOnce(
     }
 }
 
-/// A load that takes its place in the order of the sequentially consistent operations, which a plain load
-/// does not: for "I have written mine, now I read yours" from both sides.
+/// Loads a word in the order of the sequentially consistent operations, which a plain load does not. It is for two threads of which each stores its
+/// own word and then loads the other's.
 pub fn load_in_order<M: Memory>(memory: &M, at: VolatileAddress) -> u64 {
     memory.fetch_add(at, 0)
 }
 
-/// Every interleaving and every value that the memory model lets a load return, on [`Native`](super::Native)'s orderings and a futex.
+/// Explores each interleaving and each value that the memory model lets a load return, with [`Native`](super::Native)'s orderings and a futex.
 #[cfg(all(test, loom))]
 pub(super) mod tests {
     use std::collections::BTreeMap;
@@ -295,10 +296,10 @@ pub(super) mod tests {
     /// A few volatile words.
     pub struct Words {
         words: BTreeMap<u64, AtomicU64>,
-        /// The kernel's queue of those that wait, and its lock.
+        /// The kernel's queue of waiting threads, and its lock.
         queue: (Mutex<()>, Condvar),
-        /// Stores as exchanges. Loom keeps no single order of stores that do not synchronise, which every processor does: it
-        /// lets a thread read its own exchange of 1 for 2 again after it has seen the store of 0 that followed.
+        /// Whether stores are exchanges. Loom has no single order of stores that do not synchronize, as each processor has: it lets a thread read its
+        /// own exchange of 1 for 2 again after the thread has seen the store of 0 that followed.
         exchanges: bool,
     }
 
@@ -363,7 +364,7 @@ pub(super) mod tests {
             }
         }
         fn wait_briefly(&self, at: VolatileAddress, value: u64, _: u64) -> bool {
-            // Nobody is woken from a nap but who is overdue, and there is no time here in which it would end.
+            // Only overdue threads are woken from a nap, and there is no time here in which a nap would end.
             match value & AWAITED != 0 {
                 true => self.wait(at, value),
                 false => thread::yield_now(),
@@ -401,16 +402,16 @@ pub(super) mod tests {
         }
     }
 
-    /// What the latch guards.
+    /// The data that the latch guards.
     pub struct Guarded(pub UnsafeCell<u64>);
 
-    // SAFETY: it is used under the latch only; loom panics where two threads use it at once.
+    // SAFETY: the data are only used under the latch; loom panics if two threads use them at once.
     unsafe impl Sync for Guarded {}
     // SAFETY: as above.
     unsafe impl Send for Guarded {}
 
-    /// Threads each take the latch so many times: one at a time is inside, it sees what those before it did, and nobody sleeps
-    /// for ever, which loom would report. Each calls with its number.
+    /// Lets threads take the latch several times each. Only one at a time may be inside, it must see what those before it did, and none may sleep
+    /// forever, which loom would report. Each thread calls with its number.
     pub fn guards(
         threads: u64,
         times: u64,
@@ -425,7 +426,7 @@ pub(super) mod tests {
             let run = move |words: &Words, guarded: &Guarded, number: u64| {
                 for _ in 0..times {
                     lock(words, number);
-                    // SAFETY: under the latch.
+                    // SAFETY: the latch is held.
                     guarded.0.with_mut(|count| unsafe { *count += 1 });
                     unlock(words, number);
                 }
@@ -437,7 +438,7 @@ pub(super) mod tests {
             let others: Vec<_> = others.collect();
             run(&words, &guarded, 0);
             others.into_iter().for_each(|other| other.join().unwrap());
-            // SAFETY: all others have ended.
+            // SAFETY: all other threads have ended.
             assert_eq!(guarded.0.with(|count| unsafe { *count }), threads * times);
             assert_eq!(words.load(LATCH), 0);
         });
@@ -453,7 +454,7 @@ pub(super) mod tests {
         guards(3, 1, Some(2), |words, _| lock(words, LATCH), |words, _| unlock(words, LATCH));
     }
 
-    /// The latch is free when one has gone that gave up as the holder left.
+    /// The latch must be free after a thread has given up just when the holder released it.
     #[test]
     fn one_that_gives_up_when_it_is_overdue_reserves_nothing() {
         loom::model(|| {
@@ -474,7 +475,7 @@ pub(super) mod tests {
         });
     }
 
-    /// Threads each lease what is leased at first, when it has been given back, and give it back in turn: all get it.
+    /// Lets threads in turn lease what is leased at first, as soon as it is given back, and give it back. All must get it.
     fn hands_on(threads: usize, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;
@@ -513,7 +514,7 @@ pub(super) mod tests {
         hands_on(2, Some(2));
     }
 
-    /// "I have written mine, now I read yours": one of both sees the other's, as gate and commit need.
+    /// Of two threads that each store their own word and then load the other's, one must see the other's store. The gate and commits rely on that.
     #[test]
     fn loads_in_order_see_one_another() {
         loom::model(|| {

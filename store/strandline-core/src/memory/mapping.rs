@@ -13,21 +13,21 @@ use super::shared_file::SharedFile;
 use super::{PAGE_BYTES, system};
 use crate::error::{Error, Result};
 
-/// How a file's words are mapped.
+/// The way in which a file's words are mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MappingKind {
-    /// Shared with the file: stores reach it, through the page cache on an ordinary file system.
+    /// Shared with the file: stores reach the file, on an ordinary file system through the page cache.
     Shared,
-    /// Shared and synchronous (`MAP_SYNC`): stores reach persistent memory itself.
+    /// Shared and synchronous (`MAP_SYNC`): stores reach persistent memory directly.
     SharedSynchronous,
-    /// Private: stores stay in this process, the file is only read.
+    /// Private: stores stay in this process, and the file is only read.
     Private,
 }
 
-/// Mapped words, unmapped on drop. All access goes through atomics.
+/// Mapped words, which are unmapped on drop. All accesses are atomic.
 ///
-/// Address space is reserved for more words than a file has, so that the file can grow. What lies beyond its end must not be touched:
-/// that would be a bus error.
+/// Address space is reserved for more words than a file has, so that the file can grow. Words beyond the file's end must not be accessed, which would
+/// be a bus error.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -45,44 +45,43 @@ pub enum MappingKind {
 /// ```
 pub struct Mapping {
     base: *mut AtomicU64,
-    /// Bytes of address space.
+    /// Bytes of reserved address space.
     reserved: usize,
-    /// Bytes of it that can be accessed. They only become more.
+    /// Bytes of it that can be accessed; this number never decreases.
     extent: AtomicU64,
-    /// Held while the file grows.
+    /// Locked while the file grows.
     growth: Mutex<()>,
-    /// The file, and with it the lock that whoever opened it holds, lives as long as its words.
+    /// The file, which keeps its lock as long as its words are mapped.
     file: Option<SharedFile>,
-    /// Stores reach the file.
+    /// Whether stores reach the file.
     is_shared: bool,
-    /// They do, past the page cache.
+    /// Whether stores reach the file without the page cache.
     is_synchronous: bool,
-    /// They do, and it had holes when it was mapped, or got some since.
+    /// Whether stores reach the file and it had holes when it was mapped, or has got some since.
     is_sparse: AtomicBool,
-    /// Zeros of this process's own are mapped over the holes that the file had when it was mapped.
+    /// Whether zeros of this process are mapped over the holes that the file had when it was mapped.
     covers_holes: bool,
     /// Whether the file is meant to have no name.
     is_unnamed: AtomicBool,
     /// Whether a flush of one of the pool's files failed, or this one was found deleted or cut short.
     poison: Arc<Poison>,
     key: Option<AllocatedKey>,
-    /// Who mapped it.
+    /// The process that mapped it.
     process: Process,
-    /// Bytes of the pages whose memory is given back.
+    /// The size in bytes of the pages whose memory is given back.
     page_bytes: u64,
-    /// How many walks over most of it are under way.
+    /// The number of walks over most of the words that are in progress.
     walks: Mutex<u64>,
 }
 
-// SAFETY: the mapping is memory of the process, its words are only reached as atomics, and unmapping needs
-// no particular thread.
+// SAFETY: the mapping is memory of the process, its words are only accessed as atomics, and any thread may unmap it.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; shared access is by atomics alone.
+// SAFETY: as above; shared accesses are atomic.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes. The mapping keeps the file, and with it a lock on it, which is
-    /// given up with the last [`SharedFile`].
+    /// Maps `file`, and reserves address space so that it can grow to `bytes` bytes. The mapping keeps the file, and thus its lock, which is released
+    /// with the last [`SharedFile`].
     ///
     /// # Errors
     /// Returns an error if the system refuses so much address space, or, for [`MappingKind::SharedSynchronous`], if the file is not on persistent
@@ -94,12 +93,12 @@ impl Mapping {
         let about = file.metadata().map_err(|e| Error::io("read the pool's size", e))?;
         let extent = whole_pages(about.len()).min(bytes);
         if kind == MappingKind::SharedSynchronous {
-            // Whoever had the file grow last may have been killed before that was durable.
+            // A process that let the file grow may have been killed before that was durable.
             flush::file(file).map_err(|e| Error::io("make the pool's size durable", e))?;
         }
         let is_shared = kind != MappingKind::Private;
         let is_sparse = is_shared && !lacking_space(file, extent).is_ok_and(|lacking| lacking.is_empty());
-        // Other processes may change a shared file's words at any time, which is why they are atomics.
+        // Other processes may change a shared file's words at any time, so the words are atomics.
         let base = match kind {
             MappingKind::Shared => system::map_shared(file, reserved),
             MappingKind::SharedSynchronous => system::map_synchronous(file, reserved),
@@ -111,8 +110,8 @@ impl Mapping {
             }
             _ => no_address_space(bytes, "the pool", e),
         })?;
-        // What the system reads around a page that is touched is mostly not what is touched next; scans read ahead themselves.
-        // SAFETY: the range is the new mapping.
+        // Transactions mostly do not access what the system would read around an accessed page; scans read ahead themselves. SAFETY: the range is the
+        // new mapping.
         unsafe { system::read_around(base, reserved, false) };
         let mut mapping = Self {
             base: base.cast(),
@@ -135,8 +134,8 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Maps zeros of this process's own over the holes of a file that is mapped privately, where reading a hole takes space: on a full tmpfs it
-    /// would be a bus error.
+    /// Maps zeros of this process over the holes of a privately mapped file if reading a hole would take space, which on a full tmpfs would be a bus
+    /// error.
     fn cover_holes(&mut self) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| !self.is_shared) else { return Ok(()) };
         if !system::reading_holes_takes_space(file).unwrap_or(true) {
@@ -146,7 +145,7 @@ impl Mapping {
             let (first, end) = self.system_pages(hole.start, hole.end - hole.start);
             if first < end {
                 let base = self.base.wrapping_byte_add(first as usize);
-                // SAFETY: whole pages inside this mapping, which nobody else has yet.
+                // SAFETY: these are whole pages of this mapping, which nobody else uses yet.
                 unsafe { system::map_over(base.cast(), (end - first) as usize, None) }?;
             }
         }
@@ -154,7 +153,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The same mapping, whose failures are kept where those of the pool's other files are.
+    /// Shares the state of failures with the pool's other files.
     pub(crate) fn with_poison(mut self, poison: Arc<Poison>) -> Self {
         self.poison = poison;
         self
@@ -168,8 +167,8 @@ impl Mapping {
         let reserved = mappable(bytes)?;
         let base = system::map_anonymous(reserved)
             .map_err(|e| no_address_space(bytes, "the pool's locks and logs", e))?;
-        // The lock table is reached at random: large pages spare address translation, where there are any.
-        // SAFETY: the range is the new mapping.
+        // The lock table is accessed at random, so large pages save address translations, if the system has any. SAFETY: the range is the new
+        // mapping.
         unsafe { system::prefer_large_pages(base, reserved) };
         Ok(Self {
             base: base.cast(),
@@ -190,27 +189,27 @@ impl Mapping {
         })
     }
 
-    /// As if the system's pages were so large: a multiple of what they are.
+    /// Acts as if the system's pages had this size, a multiple of their real one.
     #[cfg(test)]
     pub fn with_page_bytes(mut self, page_bytes: u64) -> Self {
         self.page_bytes = self.page_bytes.max(page_bytes);
         self
     }
 
-    /// Bytes of the system's pages, of which it gives back whole ones.
+    /// Returns the size in bytes of the system's pages, which it can only give back as a whole.
     pub(super) fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
-    /// The whole pages of the system's in the `bytes` bytes at `offset`: the first one's offset, and the end of the last one. A system
-    /// that was asked for a part of one would give back all of it.
+    /// Returns the offsets of the first whole page of the system in the `bytes` bytes at `offset`, and of the end of the last one. If asked for a
+    /// part of a page, a system would give back all of it.
     fn system_pages(&self, offset: u64, bytes: u64) -> (u64, u64) {
         let first = offset.next_multiple_of(self.page_bytes);
         let end = (offset + bytes) & !(self.page_bytes - 1);
         (first, end.max(first))
     }
 
-    /// Says that a walk over most of the words begins, or that it has ended: meanwhile the system reads around what is touched.
+    /// Tells the system that a walk over most of the words begins or has ended. Meanwhile it reads around accessed pages.
     pub fn walk(&self, begins: bool) {
         let mut walks = self.walks.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *walks;
@@ -221,23 +220,23 @@ impl Mapping {
         }
     }
 
-    /// Begins to read the system's pages with the `bytes` bytes at `offset`, as far as the file has them, and does not wait.
+    /// Begins to read the system's pages with the `bytes` bytes at `offset`, as far as the file has them, without waiting.
     pub fn read_ahead(&self, offset: u64, bytes: u64) {
         let first = offset & !(self.page_bytes - 1);
         let end = offset.saturating_add(bytes).min(self.extent());
         if first < end && self.file.is_some() {
             let base = self.base.wrapping_byte_add(first as usize);
-            // SAFETY: it begins with a whole page of this mapping, and ends inside of it.
+            // SAFETY: the range begins with a whole page of this mapping, and ends inside the mapping.
             unsafe { system::read_ahead(base.cast(), (end - first) as usize) };
         }
     }
 
     /// Maps the pages of the first `bytes` bytes now, as far as the system can.
     pub fn map_ahead(&self, bytes: u64) {
-        // What is not this mapping's alone to keep, or not yet on the disk, is only read: writing would copy or allocate it.
+        // Pages of a privately mapped file, and holes, are only read: writing would copy or allocate them.
         let to_write = !self.is_sparse.load(Ordering::Relaxed) && (self.is_shared || self.file.is_none());
         let length = self.extent().min(bytes) as usize;
-        // SAFETY: the range is this mapping, or begins it.
+        // SAFETY: the range is this mapping or its beginning.
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
 

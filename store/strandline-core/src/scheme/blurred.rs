@@ -1,39 +1,34 @@
-//! Blurred Persistence (Lu, Shu, Sun; sections III and IV): execution in the log (XIL), and volatile checkpoints
-//! with bulk persistence (VCBP). Both together are BPPM; each alone, with the conventional other half of
-//! `write_ahead.rs`, is BP(XIL) and BP(VCBP).
+//! Blurred Persistence (Lu, Shu, Sun; sections III and IV): execution in the log (XIL), and volatile checkpoints with bulk persistence (VCBP). Both
+//! together are BPPM. Each one combined with the conventional other half of `write_ahead.rs` is BP(XIL) or BP(VCBP).
 //!
 //! # The protocol
 //!
-//! *Execution in log.* A write appends a record to the worker's log, in place of an execution area. Records
-//! that caches evict before their transaction commits do no harm: no commit record closes them. Every 64-bit
-//! block carries a torn bit that differs from the one the log held before this run, so that recovery sees
-//! which blocks were written; there is no head or tail pointer to order.
+//! *Execution in log.* A write appends a record to the worker's log, instead of using an execution area. Records that caches evict before their
+//! transaction commits do no harm, because no commit record follows them. Each 64-bit block carries a torn bit that differs from the one that the log
+//! held before this run, so that recovery recognizes the blocks that were written. There is no head or tail pointer whose stores would have to be
+//! ordered.
 //!
-//! *Commit.* With all locks held, the worker publishes that it is in commit, takes the TxID, validates, and
-//! only then stores the commit record (one that is evicted *is* a commit). It writes back the transaction's
-//! records and every abort record since its last commit, and fences once: the transaction is acknowledged.
-//! In BP(VCBP), which has no torn bits to trust, the records are copied when the transaction commits, written
-//! back and fenced before the commit record, and that is fenced too.
+//! *Commit.* With all locks held, the worker publishes that it is in commit, takes the TxID, validates, and only then stores the commit record,
+//! because a commit record that is evicted *is* a commit. It writes back the transaction's records and every abort record since its last commit, and
+//! fences once: the transaction is acknowledged. BP(VCBP) has no torn bits. When a transaction commits, it copies the records to the log, writes them
+//! back and fences, and then does the same with the commit record.
 //!
-//! *Volatile checkpoint.* The new values are stored home and stay in the cache. A crash may find any part of
-//! them home: all of them are durable in the log. In BP(XIL) they are written back and fenced, and the log is
-//! truncated, before the locks are released.
+//! *Volatile checkpoint.* The new values are stored home and stay in the cache. A crash may leave any part of them home, which is harmless because
+//! all are durable in the log. In BP(XIL) they are written back and fenced, and the log is truncated, before the locks are released.
 //!
-//! *Bulk persistence*, when a log is full. W is the last TxID taken. Once every commit at or below W has
-//! stored home, all home lines of transactions above the old watermark and up to W, of all logs, are written
-//! back and fenced; then the watermark W is stored, written back and fenced, and published. A crash before
-//! the watermark is durable replays everything above the old one, in TxID order; a crash after it ignores
-//! everything up to W. Without the watermark one log's older version could be replayed over another's newer,
-//! already truncated one.
+//! *Bulk persistence*, when a log is full. W is the last TxID assigned. Once every commit at or below W has stored home, all home lines of
+//! transactions above the old watermark and up to W, of all logs, are written back and fenced; then the watermark W is stored, written back and
+//! fenced, and published. A crash before the watermark is durable replays everything above the old one, in TxID order; a crash after it ignores
+//! everything up to W. Without the watermark, an older version in one log could be replayed over a newer one whose log is already truncated.
 //!
-//! *Restart.* A log begins anew when all its TxIDs are at or below the published watermark (in BP(XIL): when all
-//! its transactions are truncated, which they are). What was never written back is, holes and inert records over
-//! the rest included, so that the new run finds every word with the other torn bit; then the phase flips.
+//! *Restart.* A log restarts when all of its TxIDs are at or below the published watermark; in BP(XIL) they always are truncated by then. Inert
+//! records fill the rest of the log, and all that was never written back, including holes, is written back now. So the new run finds each word with
+//! the other torn bit. Then the phase flips.
 //!
-//! *Abort.* An abort record at the end and over every 32nd record bridges the holes that are left; nothing is
-//! written back until the next commit.
+//! *Abort.* An abort record is stored at the transaction's end and over each 32nd of its records. These records bridge the holes that remain. Nothing
+//! is written back until the next commit.
 //!
-//! Recovery: `recovery.rs`.
+//! `recovery.rs` describes recovery.
 
 use super::line_set::LineSet;
 use super::recovery::Reading;
@@ -62,7 +57,7 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 /// ```
 pub type Blurred = Redo<Executing, BulkPersistence>;
 
-/// What is to be known of [`Blurred`].
+/// The descriptor of [`Blurred`].
 pub static BPPM: SchemeDescriptor = SchemeDescriptor {
     code: 0,
     modes: &[
@@ -113,7 +108,7 @@ pub const BULK_STEPS: &[Step] = &[
     Step::WatermarkFenceLate,
 ];
 
-/// Why [`Step::BulkLogWriteBack`] is redundant.
+/// The reason why [`Step::BulkLogWriteBack`] is redundant.
 pub const BULK_LOG: (Step, &str) = (
     Step::BulkLogWriteBack,
     "charges the paper's wbinvd for log lines under the emulated domain only; every log line that recovery \
@@ -121,7 +116,7 @@ pub const BULK_LOG: (Step, &str) = (
 );
 const LINE_RECORDS: u32 = (LINE_BYTES / RECORD_BYTES) as u32;
 
-/// Execution in the log: a value's place is its record's position.
+/// Execution in the log. The location of a value is its record's position.
 #[derive(Default)]
 pub struct Executing;
 
@@ -159,15 +154,15 @@ impl Checkpoint for BulkPersistence {
     }
 
     fn drain<M: Memory>(view: &View<M>) {
-        // Where no transaction runs there is nothing to wait for.
+        // If no transaction runs, there is nothing to wait for, so this cannot fail.
         let _ = persist_everything(view);
     }
 }
 
-/// Runs `advance`, which raises the watermark, holding [`SharedLayout::BULK`], unless the watermark covers all transactions of `log`.
+/// Calls `advance`, which raises the watermark, with [`SharedLayout::BULK`] held, unless the watermark already covers all transactions of `log`.
 ///
 /// # Errors
-/// As [`wait_for_commits`], and what `advance` returns.
+/// Returns the errors of [`wait_for_commits`] and `advance`.
 pub fn unless_covered<M: Memory>(
     view: &View<M>,
     log: &ThreadLog,
@@ -179,17 +174,17 @@ pub fn unless_covered<M: Memory>(
         return Ok(());
     }
     memory.lock_unless_deadlocked(SharedLayout::BULK)?;
-    // Another worker may have raised it while this one waited.
+    // Another worker may have raised the watermark while this one waited for the lock.
     let advanced = if covered() { Ok(()) } else { advance() };
     memory.unlock(SharedLayout::BULK);
     advanced
 }
 
-/// Waits until every commit with a TxID at or below `last` has stored home.
+/// Waits until each commit with a TxID at or below `last` has stored its words home.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if one of them is a large transaction that waits for the calling thread, inside a transaction of
-/// another pool.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if one of them is a large transaction that waits for the calling thread, inside a transaction
+/// of another pool.
 pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) -> Result<()> {
     let memory = &view.memory;
     if memory.omitted(step) {
@@ -207,7 +202,8 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) -> Res
     Ok(())
 }
 
-/// Persists all transactions so far in bulk and moves the watermark up; the caller holds [`SharedLayout::BULK`]. Commits go on meanwhile.
+/// Persists all transactions so far in bulk, and raises the watermark. The caller holds [`SharedLayout::BULK`]. Meanwhile other transactions may
+/// commit.
 ///
 /// # Errors
 /// As for [`wait_for_commits`].
@@ -226,7 +222,7 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
     Ok(())
 }
 
-/// Persists all transactions so far in bulk, while others run: what their logs have need not be replayed any more.
+/// Persists all transactions so far in bulk, while others run. Their log records then need not be replayed any more.
 ///
 /// # Errors
 /// As for [`wait_for_commits`].
@@ -237,8 +233,8 @@ pub fn persist_everything<M: Memory>(view: &View<M>) -> Result<()> {
     persisted
 }
 
-/// Persists all transactions up to `watermark`, which have all stored home, line by line, and moves the watermark
-/// up; the caller holds [`SharedLayout::BULK`]. Commits go on meanwhile.
+/// Persists all transactions up to `watermark`, line by line, and raises the watermark. They have all stored their words home, and the caller holds
+/// [`SharedLayout::BULK`]. Meanwhile other transactions may commit.
 pub fn persist_up_to<M: Memory>(view: &View<M>, watermark: u64) {
     let old = view.memory.load(SharedLayout::PUBLISHED_WATERMARK);
     if watermark > old {
@@ -247,8 +243,8 @@ pub fn persist_up_to<M: Memory>(view: &View<M>, watermark: u64) {
     }
 }
 
-/// Writes back the home lines of the transactions above `old` and up to `watermark`, and the log lines that name
-/// them if `with_log`.
+/// Writes back the home lines of the transactions above `old` and up to `watermark`, and with `with_log` also the log lines that contain their
+/// addresses.
 fn write_back_home<M: Memory>(view: &View<M>, old: u64, watermark: u64, with_log: bool) {
     let memory = &view.memory;
     let mut lines = LineSet::new();
@@ -270,7 +266,7 @@ fn write_back_home<M: Memory>(view: &View<M>, old: u64, watermark: u64, with_log
     });
 }
 
-/// Makes the home lines written back, and then `watermark`, durable; publishes it.
+/// Makes the home lines that were written back durable, and then `watermark`; publishes it.
 fn move_watermark<M: Memory>(view: &View<M>, watermark: u64) {
     let memory = &view.memory;
     let late = memory.omitted(Step::BulkDataFenceLate);
@@ -288,7 +284,7 @@ fn store_watermark<M: Memory>(memory: &M, watermark: u64) {
     memory.store(Layout::WATERMARK, watermark + u64::from(memory.omitted(Step::WatermarkHigh)));
 }
 
-/// Makes the stored `watermark` durable, and publishes it.
+/// Makes the stored `watermark` durable and publishes it.
 fn publish_watermark<M: Memory>(memory: &M, watermark: u64) {
     memory.write_back(Layout::WATERMARK, Step::WatermarkWriteBack);
     if memory.omitted(Step::WatermarkFenceLate) {
@@ -298,19 +294,17 @@ fn publish_watermark<M: Memory>(memory: &M, watermark: u64) {
     memory.store(SharedLayout::PUBLISHED_WATERMARK, watermark);
 }
 
-/// Raises the watermark to `watermark` and publishes it, where the home lines of the transactions up to it are durable; the caller holds
+/// Raises the watermark to `watermark` and publishes it. The home lines of the transactions up to it are durable already, and the caller holds
 /// [`SharedLayout::BULK`].
 pub fn raise_watermark<M: Memory>(memory: &M, watermark: u64) {
     store_watermark(memory, watermark);
     publish_watermark(memory, watermark);
 }
 
-/// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns which
-/// records, from and to, it has gone through.
+/// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns the range of the records that it has read.
 ///
-/// The log's owner goes on appending, past the records read here. It may restart the log only if none of
-/// these transactions is in it; then what is read here may be anything, and at worst some lines are written
-/// back in vain.
+/// The log's owner may meanwhile append records past those that are read here. It may restart the log only if none of these transactions is in it;
+/// this may then read anything, and at worst writes back some lines in vain.
 fn collect_home_lines<M: Memory>(
     view: &View<M>,
     index: u64,
@@ -320,14 +314,14 @@ fn collect_home_lines<M: Memory>(
 ) -> (u32, u32) {
     let (memory, slot, log) = (&view.memory, view.shared.slot(index), view.layout.log(index));
     let (run, end) = unpack(memory.load(slot.committed()));
-    // Others may have had the pool grow.
+    // Other threads may have grown the pool.
     let layout = view.layout.reaching(memory.size(Space::Persistent));
     let from = match unpack(memory.load(slot.persisted())) {
         (persisted_run, upto) if persisted_run == run => upto,
         _ => 0,
     };
     let mut upto = from;
-    // The words of the transaction being read, and of those aborted before it, until its commit record is.
+    // The words of the transaction that is being read, until its commit record is reached. They include words of earlier transactions that aborted.
     let mut pending: Vec<PersistentAddress> = Vec::new();
     let mut at = from;
     'log: while at < end {
@@ -344,7 +338,7 @@ fn collect_home_lines<M: Memory>(
                             break 'log;
                         }
                         let written = match commit {
-                            // What lies before that was aborted.
+                            // The words before these are of aborted transactions.
                             Record::CountedCommit { records, .. } => pending.len().min(records as usize),
                             _ => pending.len(),
                         };

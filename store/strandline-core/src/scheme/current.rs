@@ -1,18 +1,18 @@
-//! Which scheme a pool's logs belong to: one at a time, and the pool's state word says which.
+//! The scheme whose logs a pool has. It is one at a time, and the pool's state word contains its number.
 //!
-//! An uncleanly closed pool is recovered by the scheme that wrote it. A worker of another scheme can be leased
-//! only while no worker exists; then everything acknowledged is brought home durably, the watermark is raised
-//! to the last TxID, the logs are zeroed, and only then the state word names the new scheme, each of these
-//! durable before the next. Until the last step the old scheme recovers the pool, and finds nothing above the
-//! watermark, however much of the logs is zeroed; after it the new one does, and finds empty logs.
+//! A pool that was not closed cleanly is recovered by the scheme that wrote it. A worker of another scheme can be leased only while no worker exists.
+//! First all acknowledged words are made durable in their home locations, then the watermark is raised to the last TxID, then the logs are zeroed,
+//! and only then does the state word get the new scheme's number; each step is durable before the next one. Until the last step, a crash leaves the
+//! pool to the old scheme's recovery, which finds nothing above the watermark, however much of the logs is zeroed. After it, the new scheme's
+//! recovery finds empty logs.
 //!
-//! *No life's leavings complete another's records.* A life begins with logs in which nothing is left that what it writes
-//! could complete. Recovery sees to that, as each scheme says in its own file; when the pool was closed, `forget_logs` zeroes
-//! the logs durably before the state word says that the pool is in use, and `adopt` before it names the new scheme. So
-//! whichever scheme leases a log, it finds zeros, or what its own recovery has made harmless.
+//! *Remains of one life never complete a record of another.* When a life begins, the logs contain nothing that its own records could complete. Each
+//! scheme's file describes how recovery ensures this. If the pool was closed, `forget_logs` durably zeroes the logs before the state word marks the
+//! pool as in use, and `adopt` does so before the state word gets the new scheme's number. So a scheme that leases a log finds zeros, or what its own
+//! recovery has made harmless.
 //!
-//! `np` and `volatile` promise nothing, and what ran before them may be half overwritten. A pool that they have
-//! touched is marked, and is refused if it was not cleanly closed afterwards.
+//! `np` and `volatile` promise nothing: they may have half overwritten older data. A pool that they have used is marked, and is refused if it was not
+//! cleanly closed afterwards.
 
 use super::{Durability, RecoveryReport, RecoveryStep, SchemeKind, SchemeMemory, Schemes};
 use crate::error::{Error, Result};
@@ -20,8 +20,8 @@ use crate::layout::{Layout, PoolState, SharedLayout, View};
 use crate::log::{roll_back_journal, zero};
 use crate::memory::{Memory, PersistentAddress, Step};
 
-/// Recovers a pool by the scheme that its state word names; `begins` is told when a step begins. Run by one thread, before any transaction.
-/// Idempotent: a crash inside it is recovered by running it again.
+/// Recovers a pool with the scheme whose number is in its state word. Calls `begins` when a step begins. One thread runs this before any transaction.
+/// It is idempotent: after a crash during recovery, recovery runs again.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -53,16 +53,16 @@ pub fn recover<M: SchemeMemory>(
     if state.unprotected {
         return Err(Error::Unprotected { path: None });
     }
-    // While a large transaction runs, whatever is in the logs is home: which comes first makes no difference.
+    // While a large transaction runs, all transactions in the logs are home, so the order of the two recoveries does not matter.
     let undone = roll_back_journal(&view.memory, &view.layout)?;
     let report = M::recover(schemes.of_code(state.scheme)?, view, &mut begins)?;
     Ok(RecoveryReport { undone: report.undone + u64::from(undone), ..report })
 }
 
-/// Empties the logs of a pool that was cleanly closed, whichever scheme they belong to.
+/// Empties the logs of a pool that was closed cleanly, whichever scheme wrote them.
 ///
 /// # Errors
-/// Returns an error if the log directory names an address where no log can be. Nothing has been changed then.
+/// Returns an error if the log directory contains an impossible address. Nothing has been changed then.
 pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
     let logs = logs(view)?;
     let watermark = view.memory.load(Layout::WATERMARK);
@@ -73,10 +73,10 @@ pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
     Ok(RecoveryReport { logs: logs.len() as u64, watermark, ..RecoveryReport::default() })
 }
 
-/// The highest number that a transaction may have. Counting from 1, none gets there.
+/// An upper bound of the TxIDs. They are counted from 1, and no pool lives long enough to reach it.
 const MAXIMAL_TRANSACTION: u64 = 1 << 62;
 
-/// Refuses a transaction's number, or a timestamp, that only damage can have made: the clock that goes on from there would overflow.
+/// Returns an error if a TxID or timestamp is so high that only damage can explain it. The clock, which continues from there, would overflow.
 ///
 /// # Errors
 /// Returns [`Error::Damaged`].
@@ -89,10 +89,10 @@ pub fn check_transaction(highest: u64) -> Result<()> {
     Ok(())
 }
 
-/// The logs in the directory.
+/// Returns the addresses of the logs in the directory.
 ///
 /// # Errors
-/// Returns an error if it names an address where no log can be.
+/// Returns an error if the directory contains an impossible address.
 pub fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> {
     let mut logs = Vec::new();
     for index in 0..view.layout.geometry.logs {
@@ -130,7 +130,7 @@ fn store_state<M: Memory>(memory: &M, state: PoolState) {
     memory.fence(Step::MarkState);
 }
 
-/// The scheme whose logs the pool has.
+/// Returns the scheme whose logs the pool has.
 ///
 /// # Errors
 /// Returns an error if the scheme is unknown.
@@ -138,7 +138,7 @@ pub(crate) fn current<M: Memory>(view: &View<M>, schemes: Schemes) -> Result<Sch
     schemes.of_code(PoolState::decode(view.memory.load(Layout::STATE)).scheme)
 }
 
-/// Makes the pool one of scheme `new`; the caller holds [`SharedLayout::LEASES`].
+/// Makes `new` the pool's scheme. The caller holds [`SharedLayout::LEASES`].
 ///
 /// # Errors
 /// Returns an error if a worker of another scheme exists.
@@ -155,7 +155,7 @@ pub(crate) fn adopt<M: SchemeMemory>(view: &View<M>, new: SchemeKind, schemes: S
         }
         leave(view, kind)?;
         state.scheme = new.code;
-        // What leaves durability to hardware runs beside that alone.
+        // A scheme with `Durability::Hardware` runs only on that hardware, so it does not count as unprotected.
         state.unprotected |= new.durability == Durability::Nobody;
         store_state(memory, state);
     }
@@ -170,7 +170,7 @@ pub(crate) fn mark_unprotected<M: Memory>(view: &View<M>) {
     }
 }
 
-/// Brings everything home durably and empties the logs, which belong to scheme `kind`; no worker exists.
+/// Makes all committed words durable in their home locations, and empties the logs, which scheme `kind` has written. No worker exists.
 fn leave<M: SchemeMemory>(view: &View<M>, kind: SchemeKind) -> Result<()> {
     let memory = &view.memory;
     let logs = logs(view)?;
@@ -187,8 +187,8 @@ fn leave<M: SchemeMemory>(view: &View<M>, kind: SchemeKind) -> Result<()> {
     Ok(())
 }
 
-/// Brings everything that the workers of scheme `kind` have committed home durably, and raises the watermark to
-/// the last TxID; no worker exists.
+/// Makes all words that workers of scheme `kind` have committed durable in their home locations, and raises the watermark to the last TxID. No worker
+/// exists.
 pub(crate) fn drain<M: SchemeMemory>(view: &View<M>, kind: SchemeKind) {
     let memory = &view.memory;
     M::drain(kind, view);

@@ -1,7 +1,7 @@
-//! What is to be known of a scheme, in one value that stands in the scheme's own file.
+//! The description of a scheme in one value, which is in the scheme's own file.
 //!
-//! Registries of schemes ([`Schemes`]) are values, which a program may extend: the command, the crash checker, the counts
-//! and the documentation are made from them.
+//! Registries of schemes ([`Schemes`]) are values that a program may extend. The command, the crash checker, the counts and the documentation are
+//! derived from them.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -12,17 +12,17 @@ use crate::layout::Layout;
 use crate::memory::Step;
 use crate::transaction::Concurrency;
 
-/// A scheme, by what is to be known of it.
+/// A scheme, represented by its descriptor.
 pub type SchemeKind = &'static SchemeDescriptor;
 
-/// Who makes what a scheme acknowledges durable.
+/// What makes acknowledged transactions of a scheme durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nobody: it is lost in a crash.
+    /// Nothing: a crash loses them.
     Nobody,
     /// The scheme's own log.
     Software,
-    /// A hardware scheme of the simulated machine, which it runs beside.
+    /// A hardware scheme of the simulated machine, beside which this scheme runs.
     Hardware,
 }
 
@@ -33,45 +33,43 @@ pub struct Mode {
     pub concurrency: Concurrency,
     /// The name in `strandline-lab list`.
     pub name: &'static str,
-    /// Steps that may be left out in this mode, and why: the crash checker does not find their mutants. `docs/crash-checking.md`
-    /// says more.
+    /// Steps that are redundant in this mode, with the reasons. The crash checker cannot find their mutants. `docs/crash-checking.md` explains this.
     pub redundant: &'static [(Step, &'static str)],
 }
 
-/// Lines written back, fences and bytes past the cache that a commit costs, by the lines that its data take where they are at home,
-/// those that its records take, and those that its records and the commit record take.
+/// The cost of a commit: lines written back, fences, and bytes stored past the cache. The arguments are the numbers of lines that its data take at
+/// home, that its records take, and that its records and the commit record take.
 pub type CommitCost = fn(home: u64, data_lines: u64, log_lines: u64) -> (u64, u64, u64);
 
-/// Fills the place of a log with what another life of the memory may have left there; the function given draws a number
-/// below its argument.
+/// Fills the place of a log with what another life of the memory may have left there. The function argument draws a number below its own argument.
 pub type Leftover = fn(&Layout, &mut dyn FnMut(u64) -> u64, &mut [u64]);
 
-/// Memory persistency models as software meets them (deferred-commit paper, section 4): which barriers a program
-/// issues so that its stores persist in the order that it needs.
+/// Memory persistency models from the software's point of view (deferred-commit paper, section 4): the barriers that a program issues so that its
+/// stores persist in the necessary order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Persistency {
-    /// Stores persist in the order of the consistency model; no barriers.
+    /// Stores persist in the order of the consistency model, without barriers.
     Strict,
-    /// Persist barriers order, and do not stall; strong persist atomicity orders threads.
+    /// Persist barriers order persists but do not stall. Strong persist atomicity orders the persists of different threads.
     Epoch,
-    /// Sync barriers stall until all that was written back is durable; no strong persist atomicity.
+    /// Sync barriers stall until all that was written back is durable. There is no strong persist atomicity.
     EagerSync,
-    /// Epoch persistency within strands, of which a thread has several.
+    /// Epoch persistency within strands. A thread has several strands.
     Strand,
 }
 
 /// A barrier of a scheme under a persistency model.
 #[derive(Clone, Copy, Debug)]
 pub struct Barrier {
-    /// The step that the barrier is.
+    /// The step that performs the barrier.
     pub step: Step,
-    /// The paper's name for it.
+    /// The paper's name for the barrier.
     pub name: &'static str,
-    /// Whether it stands within the transaction, and not in a later one.
+    /// Whether the barrier is in the transaction itself, and not in a later one.
     pub within: bool,
 }
 
-/// What is to be known of a scheme.
+/// The description of a scheme.
 ///
 /// ```
 /// use strandline_core::Concurrency;
@@ -81,59 +79,59 @@ pub struct Barrier {
 /// assert_eq!(BPPM.name(Concurrency::SingleWriter), "bppm+single-writer");
 /// ```
 pub struct SchemeDescriptor {
-    /// Its number in a pool's state word, which says who can recover an uncleanly closed pool. The numbers are part of the pool
-    /// format (`docs/pool-format.md`): none is ever used for something else.
+    /// The scheme's number in a pool's state word, which determines who can recover the pool after a crash. The numbers are part of the pool format
+    /// (`docs/pool-format.md`) and are never reused.
     pub code: u64,
-    /// The modes that it runs in, at least one.
+    /// The modes in which it runs, at least one.
     pub modes: &'static [Mode],
-    /// Where it is taken from.
+    /// The publication or other source from which it is taken.
     pub source: &'static str,
-    /// What it is, in a line of `strandline-lab list`.
+    /// A description of one line, for `strandline-lab list`.
     pub description: &'static str,
-    /// Who makes what it acknowledges durable.
+    /// What makes its acknowledged transactions durable.
     pub durability: Durability,
-    /// Whether it runs on real memory. The others issue persist barriers, or count on an order of persists or on
-    /// hardware, that no processor has; they exist for the recorder, the crash checker and the simulator.
+    /// Whether it runs on real memory. Other schemes issue persist barriers, or rely on an order of persists or on hardware that no processor has.
+    /// They exist for the recorder, the crash checker and the simulator.
     pub is_native: bool,
-    /// Whether the `Sync` domain carries it.
+    /// Whether it can run in the `Sync` domain.
     pub in_sync: bool,
-    /// The persistency model that it is written for, where it is written for one: the checker explores it under that too.
+    /// The persistency model for which it is written, if any. The checker explores it under that model as well.
     pub persistency: Option<Persistency>,
-    /// The steps that its durability rests on, each of which makes a mutant; in groups, some of which schemes share.
+    /// The steps on which its durability depends, each of which yields a mutant. They are in groups, because schemes share some of them.
     pub steps: &'static [&'static [Step]],
-    /// The barriers that the paper calls necessary, where a persistency model gives them their meaning.
+    /// The barriers that the paper calls necessary, if the scheme is written for a persistency model.
     pub barriers: &'static [Barrier],
-    /// What may lie where a pool has no log of it yet: logs are made when they are first needed.
+    /// Fills a place where a log will be with what may be there before the log is created, which happens when it is first needed.
     pub leftover: Leftover,
-    /// What a commit costs, where that is a matter of lines.
+    /// The cost of a commit, if the numbers of lines determine it.
     pub commit_cost: Option<CommitCost>,
-    /// The type of the scheme, as a value: [`Of::NEW`](super::Of::NEW).
+    /// The scheme's type as a value: [`Of::NEW`](super::Of::NEW).
     pub scheme: &'static dyn AnyScheme,
 }
 
 impl SchemeDescriptor {
-    /// The name in `strandline-lab list`, in one of its modes; in a mode that it does not have, in its first one.
+    /// Returns the name in `strandline-lab list` in this mode, or in the first mode if the scheme does not have this one.
     pub fn name(&self, concurrency: Concurrency) -> &'static str {
         self.mode(concurrency).unwrap_or(&self.modes[0]).name
     }
 
-    /// What is to be known of one of its modes.
+    /// Returns one of its modes.
     pub fn mode(&self, concurrency: Concurrency) -> Option<&'static Mode> {
         self.modes.iter().find(|mode| mode.concurrency == concurrency)
     }
 
-    /// All steps that its durability rests on.
+    /// Returns all steps on which its durability depends.
     pub fn all_steps(&self) -> impl Iterator<Item = Step> + use<> {
         self.steps.iter().copied().flatten().copied()
     }
 
-    /// Returns whether it says only when a worker is drained that commits are durable: under persistency models whose barriers
-    /// order and do not wait.
+    /// Returns whether commits are acknowledged only when a worker is drained, as under persistency models whose barriers order persists but do not
+    /// wait for them.
     pub fn acknowledges_when_drained(&self) -> bool {
         self.persistency.is_some_and(|model| model != Persistency::EagerSync)
     }
 
-    /// Returns whether what it acknowledges survives without a hardware scheme.
+    /// Returns whether its acknowledged transactions survive without a hardware scheme.
     pub fn is_durable(&self) -> bool {
         self.durability == Durability::Software
     }
@@ -159,7 +157,7 @@ impl fmt::Debug for SchemeDescriptor {
     }
 }
 
-/// Schemes that a program knows: those that it runs, and whose pools it recovers.
+/// The schemes that a program knows. It can run them and recover their pools.
 ///
 /// ```
 /// use strandline_core::scheme::{BPPM, SchemeKind, Schemes};
@@ -174,25 +172,25 @@ impl fmt::Debug for SchemeDescriptor {
 pub struct Schemes(&'static [SchemeKind]);
 
 impl Schemes {
-    /// A registry of these schemes, in the order in which they are shown.
+    /// Creates a registry of these schemes, in the order in which they are shown.
     pub const fn new(schemes: &'static [SchemeKind]) -> Self {
         Self(schemes)
     }
 
-    /// The schemes, in the order in which they are shown.
+    /// Returns the schemes in the order in which they are shown.
     pub fn iter(self) -> impl Iterator<Item = SchemeKind> {
         self.0.iter().copied()
     }
 
-    /// The scheme with this number in a pool's state word.
+    /// Returns the scheme with this number in a pool's state word.
     ///
     /// # Errors
-    /// Returns [`Error::OtherScheme`] if there is none among these.
+    /// Returns [`Error::OtherScheme`] if the registry has none with this number.
     pub fn of_code(self, code: u64) -> Result<SchemeKind> {
         self.iter().find(|kind| kind.code == code).ok_or(Error::OtherScheme { path: None, code })
     }
 
-    /// The scheme and the mode of this name.
+    /// Returns the scheme and the mode with this name.
     pub fn of_name(self, name: &str) -> Option<(SchemeKind, Concurrency)> {
         let modes = self.iter().flat_map(|kind| kind.modes.iter().map(move |mode| (kind, mode)));
         modes.into_iter().find(|(_, mode)| mode.name == name).map(|(kind, mode)| (kind, mode.concurrency))
@@ -200,7 +198,7 @@ impl Schemes {
 }
 
 impl Default for Schemes {
-    /// What an application needs.
+    /// Returns the schemes that an application needs.
     fn default() -> Self {
         static APPLICATION: [SchemeKind; 1] = [&super::BPPM];
         Self(&APPLICATION)

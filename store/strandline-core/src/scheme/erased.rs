@@ -1,8 +1,8 @@
 //! The engine's view of a scheme, which can be a trait object.
 //!
-//! The product's path is compiled for [`Blurred`](super::Blurred), inlined down to the store instruction. The laboratory's
-//! is compiled once for all schemes, BPPM too: [`Erased`] is an indirect call for each word written and for each step of a
-//! commit, and all of them are compared over the same dispatch. There is no third instantiation of the engine.
+//! The engine is compiled twice. The product's path is compiled for [`Blurred`](super::Blurred) and inlined down to the store instruction. The
+//! laboratory's path is compiled once for all schemes, including BPPM: with [`Erased`], each written word and each step of a commit takes an indirect
+//! call, so that all schemes are compared with the same dispatch.
 
 use std::marker::PhantomData;
 
@@ -16,15 +16,14 @@ use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 
 macro_rules! scheme_object {
     ($(fn $name:ident[&$($mut:ident)?]($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
-        /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Every scheme is one; what the methods do
-        /// stands there.
+        /// A worker's [`Scheme`] over one kind of memory, as the engine calls it. Each scheme implements this; its methods are documented there.
         pub trait SchemeObject<M: Memory> {
-            /// BPPM, for the worker that leases log `index`.
+            /// Leases BPPM for the worker of log `index`.
             #[doc(hidden)]
             fn lease(view: &View<M>, index: u64) -> Self
             where
                 Self: Sized;
-            /// BPPM, for reading at a snapshot. `None`: the pool may be another scheme's, which stores home what is not committed.
+            /// Returns BPPM for reading at a snapshot, or `None` if the pool may belong to another scheme, which may store uncommitted words home.
             #[doc(hidden)]
             fn reader() -> Option<Self>
             where
@@ -35,15 +34,14 @@ macro_rules! scheme_object {
             fn $name(&$($mut)? self, view: &View<M>, $($argument: $type),*) $(-> $result)?;)*
             #[doc(hidden)]
             fn running_records(&self) -> (PersistentAddress, u64);
-            /// [`Scheme::TAKES_WRITES`].
+            /// See [`Scheme::TAKES_WRITES`].
             fn takes_writes(&self) -> bool;
-            /// [`Scheme::IS_AWAITED`].
+            /// See [`Scheme::IS_AWAITED`].
             fn is_awaited(&self) -> bool;
-            /// The newest value of word `number` of those that the running transaction has written. Where the scheme is known to the
-            /// compiler, the write set's copy; otherwise the scheme tells, and where time is simulated that costs what it
-            /// costs.
+            /// Returns the newest value of word number `number` of the running transaction's writes. If the compiler knows the scheme, this is the
+            /// write set's copy. Otherwise the scheme returns it, which has its cost where time is simulated.
             fn own_value(&self, view: &View<M>, writes: &WriteSet, number: usize) -> u64;
-            /// Sees to it that the write set has all values that are to be stored home.
+            /// Makes sure that the write set has all values that will be stored home.
             fn give_values(&self, view: &View<M>, writes: &mut WriteSet);
         }
 
@@ -142,7 +140,7 @@ scheme_object! {
     fn settle[&mut](statistics: &mut Statistics);
 }
 
-/// A view of the same pool through a reference to its memory.
+/// Returns a view of the same pool through a reference to its memory.
 #[cfg(feature = "worlds")]
 fn lent<M>(view: &View<M>) -> View<&M> {
     View { memory: &view.memory, layout: view.layout, shared: view.shared }
@@ -152,16 +150,16 @@ fn lent<M>(view: &View<M>) -> View<&M> {
 #[cfg(feature = "worlds")]
 trait Leased: SchemeObject<Native> + for<'m> SchemeObject<&'m Hosted> {}
 
-/// A worker's scheme over the one memory of an application.
+/// A worker's scheme over an application's only kind of memory.
 #[cfg(not(feature = "worlds"))]
 trait Leased: SchemeObject<Native> {}
 
 impl<S: Scheme> Leased for S {}
 
-/// A scheme that is known while the program runs: the laboratory's. [`SchemeMemory::lease`] makes one.
+/// A scheme that is determined at run time, as in the laboratory. [`SchemeMemory::lease`] makes one.
 pub struct Erased {
     scheme: Box<dyn Leased + Send>,
-    /// What does not change needs no call.
+    /// A copy of the scheme's constant, which saves an indirect call.
     in_place: bool,
     takes_writes: bool,
     is_awaited: bool,
@@ -180,13 +178,13 @@ impl Erased {
     }
 }
 
-/// What of a [`Scheme`] needs no worker, over any of the memories: [`SchemeMemory`] calls it.
+/// The operations of a [`Scheme`] that need no worker, over each kind of memory. [`SchemeMemory`] calls them.
 pub trait AnyScheme: Sync + OperationsOnAll {
     /// Returns whether a helper should run [`SchemeMemory::help`] beside the workers.
     fn has_helper(&self) -> bool;
 }
 
-/// The part of [`AnyScheme`] for one kind of memory; what the methods do stands at [`SchemeMemory`].
+/// The part of [`AnyScheme`] for one kind of memory. Its methods are documented at [`SchemeMemory`].
 pub trait OperationsOn<M: Memory> {
     #[doc(hidden)]
     fn lease(&self, view: &View<M>, index: u64) -> Erased;
@@ -198,11 +196,11 @@ pub trait OperationsOn<M: Memory> {
     fn help(&self, view: &View<M>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
 }
 
-/// Memory on which schemes run that are known while the program runs: [`Native`], and with the feature `worlds` `Hosted`.
+/// Memory for schemes that are determined at run time: [`Native`] and, with the feature `worlds`, `Hosted`.
 pub trait SchemeMemory: Memory + Sized {
-    /// Begins to serve the worker that leases log `index`: [`Scheme::lease`].
+    /// Leases the scheme for the worker of log `index`: see [`Scheme::lease`].
     fn lease(kind: SchemeKind, view: &View<Self>, index: u64) -> Erased;
-    /// Recovers a pool that this scheme has written, whatever its state word says: [`Scheme::recover`].
+    /// Recovers a pool that this scheme has written, without reading the state word: see [`Scheme::recover`].
     ///
     /// # Errors
     /// Returns an error if a log is damaged. Nothing has been changed then.
@@ -211,25 +209,25 @@ pub trait SchemeMemory: Memory + Sized {
         view: &View<Self>,
         begins: &mut dyn FnMut(RecoveryStep),
     ) -> Result<RecoveryReport>;
-    /// Brings everything that is committed home durably: [`Scheme::drain`].
+    /// Makes all committed words durable in their home locations: see [`Scheme::drain`].
     fn drain(kind: SchemeKind, view: &View<Self>);
-    /// The work of a helper, until `stop` says so: [`Scheme::help`].
+    /// Does the work of a helper until `stop` returns true: see [`Scheme::help`].
     fn help(kind: SchemeKind, view: &View<Self>, concurrency: Concurrency, stop: &dyn Fn() -> bool);
 }
 
-/// The operations over each of the memories.
+/// The operations over each kind of memory.
 #[cfg(feature = "worlds")]
 pub trait OperationsOnAll: OperationsOn<Native> + for<'m> OperationsOn<&'m Hosted> {}
 
-/// The operations over the one memory of an application.
+/// The operations over an application's only kind of memory.
 #[cfg(not(feature = "worlds"))]
 pub trait OperationsOnAll: OperationsOn<Native> {}
 
-/// A scheme type as a value, for its descriptor.
+/// A scheme's type as a value, for its descriptor.
 pub struct Of<S>(PhantomData<fn() -> S>);
 
 impl<S> Of<S> {
-    /// What a descriptor borrows.
+    /// The value, which a descriptor borrows.
     pub const NEW: Self = Self(PhantomData);
 }
 

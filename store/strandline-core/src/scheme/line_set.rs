@@ -1,21 +1,21 @@
-//! A set of cache lines, for bulk persistence: each line once, in the order of addresses, which memory likes.
+//! A set of cache lines for bulk persistence. It yields each line once, in the order of addresses, which is fast in memory.
 //!
-//! A bitmap in parts of 2 MB of pool that exist once a line in them is added: a transaction's share of the
-//! work is a few bits to set, where sorting a list took as long as writing the lines back.
+//! The set is a bitmap in parts of 2 MB of pool; a part exists once a line in it is added. A transaction only has to set a few bits, whereas sorting
+//! a list took as long as writing the lines back.
 
 use crate::memory::{LINE_BYTES, PersistentAddress};
 
 const PART_WORDS: usize = 512;
 const PART_LINES: u64 = 64 * PART_WORDS as u64;
 
-/// Lines of a pool.
+/// A set of a pool's lines.
 #[derive(Default)]
 pub struct LineSet {
     parts: Vec<Option<Box<[u64; PART_WORDS]>>>,
 }
 
 impl LineSet {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -31,7 +31,7 @@ impl LineSet {
         part[(line % PART_LINES / 64) as usize] |= 1 << (line % 64);
     }
 
-    /// Calls `act` with each line, in the order of their addresses.
+    /// Calls `act` with each line, in the order of addresses.
     pub fn for_each(&self, mut act: impl FnMut(PersistentAddress)) {
         for (part, words) in (0..).zip(&self.parts) {
             let Some(words) = words else { continue };

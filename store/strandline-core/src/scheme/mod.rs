@@ -1,7 +1,6 @@
-//! Software schemes: how a transaction's writes are kept until it commits, made durable, and recovered.
+//! Software schemes: how they keep a transaction's writes until it commits, make them durable, and recover them.
 //!
-//! One file per scheme, each opening with its protocol, what a crash at each step leaves, and why recovery
-//! is right.
+//! Each scheme's file begins with its protocol, what a crash at each step leaves, and why recovery is correct.
 
 mod blurred;
 mod current;
@@ -37,8 +36,7 @@ use crate::transaction::{Concurrency, LockSet, Statistics, WriteSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A scheme's state for one worker. Concurrency control is not its business. What is implemented here is what a
-/// scheme does that has no redo log.
+/// A scheme's state for one worker. It does not control concurrency. The default implementations are for schemes without a redo log.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -60,31 +58,31 @@ pub struct Full;
 pub trait Scheme: Sized {
     /// Whether a helper should run [`Scheme::help`] beside the workers.
     const HELPER: bool = false;
-    /// Whether [`Scheme::write`] stores home at once. A commit stores nothing home then, readers take
-    /// the writer's lock, and [`Scheme::abort`] takes the stores back.
+    /// Whether [`Scheme::write`] stores home immediately. A commit then stores nothing home, readers take the writer's lock, and [`Scheme::abort`]
+    /// undoes the stores.
     const IN_PLACE: bool = false;
-    /// Whether it is told of each write by [`Scheme::write`]; otherwise of all of them by [`Scheme::executed`].
+    /// Whether the engine passes each write to [`Scheme::write`]; if not, it passes all of them to [`Scheme::executed`].
     const TAKES_WRITES: bool = true;
-    /// Whether it keeps what [`Scheme::write`] is given, for [`Scheme::value`]; otherwise only the write set does.
+    /// Whether the scheme keeps the values that [`Scheme::write`] receives, for [`Scheme::value`]; if not, only the write set has them.
     const KEEPS_VALUES: bool = true;
-    /// Whether somebody else may wait for a commit to have stored home, so that a single writer's has to say that it is under way.
+    /// Whether another thread may wait until a commit has stored its words home, so that a single writer has to show that its commit is in progress.
     const IS_AWAITED: bool = false;
 
-    /// Begins to serve the worker that leases log `index`.
+    /// Leases the scheme for the worker of log `index`.
     fn lease<M: Memory>(view: &View<M>, index: u64) -> Self;
-    /// For somebody who only reads, at a snapshot, and leases no log. `None`: under this scheme there are no snapshots, since what
-    /// it stores home may not be committed.
+    /// Returns the scheme for a reader at a snapshot, which leases no log. Returns `None` if the scheme cannot have snapshots, because it may store
+    /// uncommitted words home.
     fn reader() -> Option<Self> {
         None
     }
-    /// Ends serving it, outside any transaction.
+    /// Ends the lease, outside any transaction.
     fn release<M: Memory>(&mut self, view: &View<M>);
-    /// A transaction begins.
+    /// Begins a transaction.
     fn begin<M: Memory>(&mut self, view: &View<M>);
-    /// Keeps the new value of a word, whose last one was kept at `previous`; returns its place.
+    /// Keeps the new value of a word, whose previous value was kept at `previous`. Returns the new value's location.
     ///
     /// # Errors
-    /// No room.
+    /// Returns an error if there is no room.
     fn write<M: Memory>(
         &mut self,
         view: &View<M>,
@@ -92,36 +90,35 @@ pub trait Scheme: Sized {
         value: u64,
         previous: Option<u32>,
     ) -> Result<u32, Full>;
-    /// The value at a place.
+    /// Returns the value at a location.
     fn value<M: Memory>(&self, view: &View<M>, place: u32) -> u64;
-    /// Where the running transaction's records lie, two words each, and how many they are, for a log shared by
-    /// all workers.
+    /// Returns the address and the number of the running transaction's records, two words each, for a log that all workers share.
     fn running_records(&self) -> (PersistentAddress, u64) {
         (PersistentAddress::NULL, 0)
     }
-    /// The running transaction, which has written, is about to commit; all that it wrote is in `writes`.
+    /// Called before the commit of a transaction that has written. `writes` has all of its writes.
     ///
     /// # Errors
-    /// No room for so much.
+    /// Returns an error if there is not enough room.
     fn executed<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet) -> Result<(), Full> {
         Ok(())
     }
-    /// The running transaction's TxID, where one writes at a time.
+    /// Returns the running transaction's TxID if only one transaction writes at a time.
     fn next_transaction<M: Memory>(&mut self, view: &View<M>) -> u64 {
         let transaction = view.memory.load(SharedLayout::CLOCK) + 1;
         view.memory.store(SharedLayout::CLOCK, transaction);
         transaction
     }
-    /// Makes the running transaction, which has written `writes`, durable under TxID `transaction`; returns the number of log
-    /// records that it took, its commit record included.
+    /// Makes the running transaction durable under TxID `transaction`. `writes` has its writes. Returns the number of log records that it took,
+    /// including its commit record.
     fn commit<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _transaction: u64) -> u64 {
         0
     }
-    /// After the home stores and before the locks are released: what the scheme does to forget the log.
+    /// Called after the words were stored home and before the locks are released. The scheme may truncate the log here.
     fn stored_home<M: Memory>(&mut self, _view: &View<M>, _writes: &WriteSet, _concurrency: Concurrency) {}
-    /// The running transaction ends without effect.
+    /// Ends the running transaction without effect.
     fn abort<M: Memory>(&mut self, _view: &View<M>) {}
-    /// Makes room after [`Full`] and the abort that followed.
+    /// Makes room after [`Full`] and the abort that followed it.
     ///
     /// # Errors
     /// Returns [`Error::TransactionTooLarge`] if the transaction had the whole log to itself.
@@ -134,10 +131,10 @@ pub trait Scheme: Sized {
         Ok(())
     }
 
-    /// Where isolation is by locks: the running transaction has taken those that it declared.
+    /// With isolation by locks: called when the running transaction has taken its declared locks.
     fn locks_taken<M: Memory>(&mut self, _view: &View<M>) {}
-    /// Where isolation is by locks: does all that comes after the body, from making the transaction durable to releasing the locks; the worker has
-    /// log `log`, and the words of `writes` are to be stored home. Here: as the redo schemes do.
+    /// With isolation by locks: does all that follows the body, from making the transaction durable to releasing the locks. The worker has log `log`,
+    /// and the words in `writes` are to be stored home. The default does this as the redo schemes do.
     ///
     /// # Errors
     /// Returns an error if the transaction is too large. Nothing has happened then, and the locks are still held.
@@ -149,12 +146,12 @@ pub trait Scheme: Sized {
         writes: &WriteSet,
         statistics: &mut Statistics,
     ) -> Result<(), Error> {
-        // Above this log's last one too: those that share no lock have TxIDs of their own.
+        // The timestamp must be above that of this log's last transaction too: transactions that share no lock need distinct TxIDs as well.
         let last = view.shared.slot(log).last_timestamp();
         let timestamp = locks.next_timestamp(view, view.memory.load(last));
         view.memory.store(last, timestamp);
         locks.stamp(view, timestamp);
-        // Conflicting transactions have their order by it, and no counter that all of them share.
+        // The timestamp orders conflicting transactions without a counter that all of them would share.
         let transaction = timestamp * view.layout.geometry.logs + log;
         if Self::IN_PLACE {
             view.memory.event(Event::Executed(transaction));
@@ -169,15 +166,14 @@ pub trait Scheme: Sized {
         statistics.acknowledged += 1;
         Ok(())
     }
-    /// Where isolation is by locks: a transaction ends that has stored nothing. Releases the locks, and waits until
-    /// what it may have read is durable.
+    /// With isolation by locks: ends a transaction that has stored nothing. Releases the locks, and waits until all that it may have read is durable.
     fn end_locked<M: Memory>(&mut self, view: &View<M>, locks: &mut LockSet) {
         locks.release(view);
     }
-    /// Commits what is deferred, and waits until all that was committed is durable; outside any transaction.
+    /// Completes deferred commits, and waits until all that was committed is durable. Called outside transactions.
     fn settle<M: Memory>(&mut self, _view: &View<M>, _statistics: &mut Statistics) {}
 
-    /// Recovers a pool whose logs this scheme has written; [`recover`] finds out whose they are.
+    /// Recovers a pool whose logs this scheme has written. [`recover`] determines the scheme.
     ///
     /// # Errors
     /// Returns an error if a log is damaged. Nothing has been changed then.
@@ -185,15 +181,14 @@ pub trait Scheme: Sized {
         view: &View<M>,
         begins: &mut dyn FnMut(RecoveryStep),
     ) -> Result<RecoveryReport, Error>;
-    /// Brings everything that is committed home durably, before the pool is closed or goes over to another
-    /// scheme; no worker exists.
+    /// Makes all committed words durable in their home locations, before the pool is closed or changes to another scheme. No worker exists.
     fn drain<M: Memory>(view: &View<M>);
-    /// The work of a helper, until `stop` says so: a role that runs on a thread of its own natively, and on a
-    /// coroutine where memory is hosted. Without one, workers do it when they must.
+    /// Does the work of a helper until `stop` returns true. A helper runs on its own thread natively, and as a coroutine in hosted memory. Without
+    /// one, workers do its work when they have to.
     fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
 }
 
-/// Wakes the helper of a pool's schemes, where it waits for work.
+/// Wakes the helper of a pool's schemes if it waits for work.
 pub fn wake_helper<M: Memory>(memory: &M) {
     memory.store(SharedLayout::HELPER_WAITS, 0);
     memory.wake(SharedLayout::HELPER_WAITS);

@@ -1,26 +1,27 @@
-//! What applications run: BPPM, whose transactions execute in their write sets, and whose log they reach past the cache.
+//! The scheme that applications use: BPPM, except that transactions execute in their write sets and store to the log past the cache.
 //!
 //! # The protocol
 //!
-//! The log is BPPM's (`blurred.rs`), word for word: who recovers the one recovers the other. What differs is how records get there. A
-//! write is kept in the write set alone. When the transaction commits, its words' newest values, the commit record and the
-//! filling of its last line leave by non-temporal stores, a line at a time, and one fence waits for them. So a word that is written twice has
-//! one record, nothing of a transaction that gives up is ever in the log, and there are no abort records.
+//! The log is BPPM's (`blurred.rs`), word for word, so that each can recover the other's pools. They differ in how records get there. A write is kept
+//! in the write set only. When the transaction commits, its words' newest values, the commit record and the filling of its last line are stored
+//! non-temporally, one line at a time, and one fence waits for them. So a word that is written twice takes one record, a transaction that aborts
+//! leaves nothing in the log, and there are no abort records.
 //!
-//! A line that was stored through the cache must first come from memory and is then written back by an instruction that waits for the store; one
-//! that goes past the cache is on its way when it is full, and the fence waits less for it. That does not hold for lines that are in a cache, so a log
-//! that restarts is evicted first: bulk persistence has read it.
+//! A store through the cache must first fetch its line from memory, and the instruction that writes the line back then waits for the store. A line
+//! that is stored past the cache is sent as soon as it is full, so the fence waits less for it. This does not hold for lines that are in a cache. A
+//! log that restarts is therefore evicted first, because bulk persistence has read it.
 //!
-//! While a fence is pending a processor executes the next transaction, until it has no room for more stores. So little is stored between two fences:
-//! values that are mostly there already are compared instead (`engine::renew`), and counters are updated before the fence.
+//! While a fence is pending, the processor executes the next transaction until it has no room for more stores. So the engine stores as little as
+//! possible between two fences: it compares values that are mostly there already before it stores them (`engine::renew`), and updates counters before
+//! the fence.
 //!
-//! Where caches survive a power failure, nothing has to leave them: the same records are stored one after another, without filling, and
-//! the next transaction's follow in the line where this one's end.
+//! If caches survive a power failure, lines need not leave them. The same records are then stored one after another without filling, and the next
+//! transaction's records begin in the line in which this one's end.
 //!
 //! # Crashes
 //!
-//! As of MNE's log: lines, and the words in them, arrive in any order until the fence. A torn bit tells of each whether it did, and a
-//! commit record counts only where all before it did. Of home, a crash leaves what it leaves of BPPM's.
+//! The log behaves like MNE's: until the fence, lines and the words in them become durable in any order. The torn bit of each word shows whether it
+//! did, and a commit record counts only if all words before it did. The home locations behave as under BPPM.
 //!
 //! In the `Sync` domain the shared log takes the words from the write set.
 
@@ -32,7 +33,7 @@ use crate::log::ThreadLog;
 use crate::memory::{Memory, Step};
 use crate::transaction::{Concurrency, WriteSet};
 
-/// BPPM as applications have it.
+/// BPPM as applications use it.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -49,7 +50,7 @@ use crate::transaction::{Concurrency, WriteSet};
 /// ```
 pub type Product = Redo<Streamed, BulkPersistence>;
 
-/// What is to be known of [`Product`]: not a scheme of its own, as its pools are [`BPPM`]'s.
+/// The descriptor of [`Product`]. It is not a scheme of its own, because its pools are [`BPPM`]'s.
 pub static PRODUCT: SchemeDescriptor = SchemeDescriptor {
     code: BPPM.code,
     modes: &[
@@ -73,7 +74,7 @@ pub static PRODUCT: SchemeDescriptor = SchemeDescriptor {
     steps: &[&[Step::CommitFence], BULK_STEPS, REDO_STEPS],
     barriers: &[],
     leftover: leave_records,
-    // All log lines past the cache, a fence.
+    // All log lines are stored past the cache, with one fence.
     commit_cost: Some(|_, _, log_lines| (log_lines, 1, 64 * log_lines)),
     scheme: &Of::<Product>::NEW,
 };

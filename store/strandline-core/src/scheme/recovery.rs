@@ -1,19 +1,18 @@
 //! Recovery from redo logs (Blurred Persistence, section III-C).
 //!
-//! Scan every log; sort what is committed by TxID; replay what is not known to be home: above the watermark and
-//! above the log's own truncation mark, where it has one; write back and fence. Raise the watermark above every
-//! TxID that any commit record names, complete or not, and fence: zeroing may make an incomplete transaction look
-//! complete, and takes truncation marks back. Only then zero the logs. A crash anywhere repeats it all, to the
-//! same result: replay is idempotent, and what lies at or below the watermark is home.
+//! Recovery scans each log and sorts the committed transactions by TxID. It replays those that are not known to be home, which are above the
+//! watermark and above their log's truncation mark if it has one; writes back; and fences. Then it raises the watermark above the TxID of each commit
+//! record, complete or not, and fences, because zeroing may make an incomplete transaction look complete, and removes truncation marks. Only then
+//! does it zero the logs. After a crash at any point, recovery repeats everything with the same result: replay is idempotent, and all that is at or
+//! below the watermark is home.
 //!
-//! # No life's leavings complete another's record
+//! # Remains of one life never complete a record of another
 //!
-//! A record counts by torn bits, and in some schemes by a number of records beside them. Torn bits and positions recur in
-//! every life: a record of which one block survived would be completed by the other block of the next life's record in its
-//! place. So a life begins with zeroed logs, durably: recovery returns when the zeros are fenced, and the first run's
-//! phase is 1, of which zeros have nothing. TxIDs that were lost are used again, which does no harm then. Within a life
-//! every word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). It is the same for
-//! every scheme here: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
+//! Torn bits determine whether a record counts, under some schemes together with a number of records. Torn bits and positions recur in each life. So
+//! if one block of a record survived, the other block of the next life's record in its place would complete it. Therefore a life begins with durably
+//! zeroed logs: recovery returns when the zeros are fenced, and the first run has phase 1, which zeros do not match. TxIDs that were lost are then
+//! reused without harm. Within a life, each word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). This holds for
+//! all schemes that use this recovery: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
 
 use super::current::{check_transaction, logs, zero_logs};
 use crate::error::Result;
@@ -23,33 +22,33 @@ use crate::log::{
 };
 use crate::memory::{Memory, PersistentAddress, Step};
 
-/// How recovery tells a committed transaction in a log.
+/// How recovery recognizes a committed transaction in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Each block's torn bit says whether it was written; abort records bridge holes.
+    /// Each block's torn bit shows whether the block was written; abort records bridge holes.
     TornBits,
-    /// A commit record was stored when the records before it were durable.
+    /// The commit record was stored after the records before it were durable.
     Fenced,
-    /// Likewise, and the transaction counts only if the log's tail pointer, the second of the reserved words, is behind it.
+    /// Like `Fenced`, but the transaction counts only if the log's tail pointer, which is the second reserved word, is behind it.
     FencedToTail,
-    /// As many records as the commit record says carry its torn bit.
+    /// The commit record contains the number of its records, all of which carry its torn bit.
     Counted,
 }
 
-/// A step of recovery, for whoever takes the time.
+/// A step of recovery, so that callers can measure its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryStep {
     /// Reading the logs.
     Scan,
     /// Sorting the committed transactions.
     Sort,
-    /// Storing them home and making that durable.
+    /// Storing the words home and making that durable.
     Replay,
     /// Raising the watermark and zeroing the logs.
     Truncate,
 }
 
-/// What recovery found and did.
+/// A report of what recovery found and did.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -67,23 +66,23 @@ pub enum RecoveryStep {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Logs in the directory.
+    /// Number of logs in the directory.
     pub logs: u64,
-    /// Log records read, those that count for nothing included.
+    /// Log records read, including those that do not count.
     pub records: u64,
     /// Committed transactions found in the logs, replayed or not.
     pub committed: u64,
-    /// Of these, replayed: above the watermark.
+    /// The committed transactions that were replayed because they are above the watermark.
     pub replayed: u64,
-    /// Transactions whose stores were taken back.
+    /// Transactions whose stores were undone.
     pub undone: u64,
-    /// Words stored home by replaying.
+    /// Words stored home by the replay.
     pub words: u64,
-    /// The watermark afterwards; new TxIDs start above it.
+    /// The watermark after recovery. New TxIDs begin above it.
     pub watermark: u64,
 }
 
-/// Recovers the pool from its logs, whose last `reserved` records are not for transactions; see
+/// Recovers the pool from its logs. The last `reserved` records of each log are not for transactions. See
 /// [`Scheme::recover`](super::Scheme::recover).
 pub fn recover<M: Memory>(
     view: &View<M>,
@@ -131,14 +130,14 @@ pub fn recover<M: Memory>(
 #[derive(Clone, Copy)]
 struct LogScan {
     reading: Reading,
-    /// The last records of each log, which are not for transactions.
+    /// The number of records at each log's end that are not for transactions.
     reserved: u32,
-    /// Transactions that were replayed before are left out.
+    /// Whether to leave out transactions that were replayed before.
     filters: bool,
 }
 
 impl LogScan {
-    /// Collects the committed transactions of all logs, and counts them in `report`, whose watermark becomes the highest number that was met.
+    /// Collects the committed transactions of all logs and counts them in `report`. The report's watermark becomes the highest TxID found.
     fn scan_all<M: Memory>(
         self,
         view: &View<M>,
@@ -167,7 +166,7 @@ impl LogScan {
         committed
     }
 
-    /// Appends the committed transactions of the log at `log` to `found`; returns how many records were read.
+    /// Appends the committed transactions of the log at `log` to `found`. Returns the number of records read.
     fn scan_one<M: Memory>(
         self,
         memory: &M,
@@ -191,7 +190,7 @@ impl LogScan {
     }
 }
 
-/// Stores the words of replayed transactions in place and writes them back, without a fence; how many there were.
+/// Stores the words of replayed transactions home and writes them back, without a fence. Returns the number of words.
 fn replay<'w, M: Memory>(memory: &M, writes: impl Iterator<Item = &'w Write> + Clone) -> u64 {
     let mut words = 0;
     for write in writes.clone() {
@@ -208,7 +207,8 @@ fn replay<'w, M: Memory>(memory: &M, writes: impl Iterator<Item = &'w Write> + C
     words
 }
 
-/// Raises the watermark to `highest`, and zeros the logs; `late` moves the fence of what was replayed behind the watermark's store.
+/// Raises the watermark to `highest`, and zeroes the logs. If `late` is set, the fence of the replayed words comes only after the store of the
+/// watermark.
 fn truncate<M: Memory>(view: &View<M>, logs: &[PersistentAddress], highest: u64, late: bool) {
     let memory = &view.memory;
     if memory.omitted(Step::RecoveryZeroEarly) {

@@ -1,5 +1,4 @@
-//! The redo schemes of Blurred Persistence's evaluation (section V-A), put together from how a transaction gets
-//! into its worker's log and how it gets home.
+//! The redo schemes of Blurred Persistence's evaluation (section V-A). Each one combines a way into its worker's log with a way home.
 //!
 //! | | home after each transaction | home in bulk | home by a helper |
 //! |---|---|---|---|
@@ -12,12 +11,10 @@
 //! | streamed to the log from the write set, one fence | | the product | |
 //! | written aside, counted, one fence | | | WrAP, some transactions at a time |
 //!
-//! What is common: all locks are held, the TxID is taken and the reads are validated before a commit record is
-//! stored, because one that is evicted *is* a commit. Home is stored only after the log is durable, so that a
-//! crash may find any part of a committed transaction home. Recovery replays, in the order of TxIDs, the
-//! transactions that are not known to be home durably; replaying what is home already changes nothing. The rows
-//! and columns say in their files what a crash at each of their steps leaves: `write_ahead.rs`, `mnemosyne.rs`,
-//! `blurred.rs`, `product.rs`, `counted.rs`, `wrap.rs`.
+//! All of them hold all locks, take the TxID and validate the reads before they store a commit record, because a commit record that is evicted *is* a
+//! commit. They store words home only after the log is durable, so that a crash may leave any part of a committed transaction home. Recovery replays
+//! the transactions that are not known to be durably home, in the order of TxIDs; replaying what is home already changes nothing. The files of the
+//! rows and columns describe what a crash at each step leaves: `write_ahead.rs`, `mnemosyne.rs`, `blurred.rs`, `product.rs`, `counted.rs`, `wrap.rs`.
 
 use super::recovery::{self, Reading};
 use super::{Full, RecoveryReport, RecoveryStep, Scheme};
@@ -27,26 +24,26 @@ use crate::log::{LogFull, Record, ThreadLog};
 use crate::memory::{Memory, PersistentAddress, Step};
 use crate::transaction::{Concurrency, Statistics, WriteSet};
 
-/// How a transaction gets into its worker's log.
+/// The way of a transaction into its worker's log.
 pub trait Logging: Default {
     /// How recovery reads the log.
     const READING: Reading;
-    /// Records at the end of each log that it needs for itself; they may be the checkpoint's too.
+    /// Number of records at the end of each log that this way needs for itself. The checkpoint may share them.
     const RESERVED: u32 = 0;
     /// Like [`Scheme::TAKES_WRITES`].
     const TAKES_WRITES: bool = true;
     /// Like [`Scheme::KEEPS_VALUES`].
     const KEEPS_VALUES: bool = true;
-    /// Whether records go past the cache.
+    /// Whether records are stored past the cache.
     const PAST_CACHE: bool = false;
 
-    /// A transaction begins.
+    /// Begins a transaction.
     fn begin(&mut self) {}
-    /// Keeps the new value of a word, which was kept at `previous` before; returns its place. In the log, unless the
-    /// way has an execution area: each write is a record, and its position the place.
+    /// Keeps the new value of a word, whose previous value was kept at `previous`. Returns its location. The default is for ways without an execution
+    /// area: each write is a record of the log, and its location is the record's position.
     ///
     /// # Errors
-    /// No room.
+    /// Returns an error if there is no room.
     fn write<M: Memory>(
         &mut self,
         memory: &M,
@@ -56,11 +53,11 @@ pub trait Logging: Default {
     ) -> Result<u32, LogFull> {
         log.append(memory, at, value)
     }
-    /// The value at a place.
+    /// Returns the value at a location.
     fn value<M: Memory>(&self, memory: &M, log: &ThreadLog, place: u32) -> u64 {
         log.value(memory, place)
     }
-    /// Makes the running transaction, which has written `writes`, durable; returns the number of log records that it took.
+    /// Makes the running transaction durable. `writes` has its writes. Returns the number of log records that it took.
     fn commit<M: Memory>(
         &mut self,
         memory: &M,
@@ -68,22 +65,22 @@ pub trait Logging: Default {
         writes: &WriteSet,
         transaction: u64,
     ) -> u64;
-    /// The running transaction ends without effect. An execution area is just forgotten.
+    /// Ends the running transaction without effect. The default does nothing, since an execution area is simply forgotten.
     fn abort<M: Memory>(&mut self, _memory: &M, _log: &mut ThreadLog) {}
 }
 
-/// How a committed transaction gets home durably, and its log is forgotten.
+/// The way of a committed transaction home, and of its log's truncation.
 pub trait Checkpoint {
-    /// Records at the end of each log that it needs for itself.
+    /// Number of records at the end of each log that this way needs for itself.
     const RESERVED: u32;
     /// Whether a helper must run beside the workers ([`Scheme::help`]).
     const HELPER: bool = false;
     /// Like [`Scheme::IS_AWAITED`].
     const AWAITS: bool = false;
 
-    /// The running transaction has stored home and holds its locks still.
+    /// Called when the running transaction has stored its words home and still holds its locks.
     fn stored_home<M: Memory>(view: &View<M>, log: &ThreadLog, writes: &WriteSet, concurrency: Concurrency);
-    /// Makes every transaction of this full log one that may be overwritten.
+    /// Makes sure that all transactions of this full log may be overwritten.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] if that waits for a transaction that waits for the calling thread.
@@ -93,17 +90,17 @@ pub trait Checkpoint {
         concurrency: Concurrency,
         statistics: &mut Statistics,
     ) -> Result<()>;
-    /// Brings everything home durably; no worker exists.
+    /// Makes all committed words durable in their home locations. No worker exists.
     fn drain<M: Memory>(view: &View<M>);
-    /// The helper's work, until `stop` says so.
+    /// Does the helper's work until `stop` returns true.
     fn help<M: Memory>(_: &View<M>, _: Concurrency, _: &dyn Fn() -> bool) {}
 }
 
-/// A scheme put together from a way into the log and a way home.
+/// A scheme that combines a way into the log with a way home.
 pub struct Redo<L, C> {
     log: ThreadLog,
     logging: L,
-    /// In the `Sync` domain the log is a volatile execution area that begins anew with each transaction, which executes there.
+    /// Whether the log is a volatile execution area that restarts with each transaction, which executes there. It is in the `Sync` domain.
     volatile: bool,
     /// Whether the running transaction began in an empty log.
     began_empty: bool,
@@ -111,7 +108,7 @@ pub struct Redo<L, C> {
 }
 
 impl<L: Logging, C: Checkpoint> Redo<L, C> {
-    /// Records at the end of each log that are not for transactions.
+    /// Number of records at the end of each log that are not for transactions.
     const RESERVED: u32 = if L::RESERVED > C::RESERVED { L::RESERVED } else { C::RESERVED };
 }
 
@@ -149,7 +146,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
 
     fn begin<M: Memory>(&mut self, _: &View<M>) {
         if !L::TAKES_WRITES {
-            // It begins to be in the log when it commits.
+            // The transaction enters the log only when it commits.
             return;
         }
         if self.volatile {
@@ -175,7 +172,7 @@ impl<L: Logging, C: Checkpoint> Scheme for Redo<L, C> {
     }
 
     fn executed<M: Memory>(&mut self, _: &View<M>, writes: &WriteSet) -> Result<(), Full> {
-        // The log that all workers share takes a transaction of any size that its write set has.
+        // The log that all workers share has room for any transaction that fits its write set.
         if L::TAKES_WRITES || self.volatile {
             return Ok(());
         }
@@ -262,7 +259,7 @@ pub const REDO_STEPS: &[Step] = &[
     Step::RecoveryZeroEarly,
 ];
 
-/// Why [`Step::RestartFence`] is redundant where a log begins anew after a transaction that did not fit.
+/// The reason why [`Step::RestartFence`] is redundant if a log restarts after a transaction that did not fit.
 pub const RESTART_FENCE_RETRY: (Step, &str) = (
     Step::RestartFence,
     "a log begins anew for a transaction that did not fit, and that takes its locks again, or the writer's, before its \
@@ -270,7 +267,7 @@ pub const RESTART_FENCE_RETRY: (Step, &str) = (
      aborted transaction waits for them",
 );
 
-/// What another life may have left of a redo scheme: commit records, and data for words near the roots, of one run.
+/// Leaves what another life may have left of a redo scheme: commit records, and data for words near the roots, of one run.
 pub fn leave_records(layout: &Layout, random: &mut dyn FnMut(u64) -> u64, log: &mut [u64]) {
     let torn = random(2) == 1;
     for record in log.as_chunks_mut::<2>().0 {

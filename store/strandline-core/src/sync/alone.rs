@@ -1,21 +1,21 @@
-//! Large transactions: what the `Sync` domain does for one.
+//! Large transactions in the `Sync` domain.
 //!
-//! A transaction that does not fit the log runs alone, changes the heap in memory, and keeps what it overwrites in an undo journal
-//! (`log/journal.rs`, `engine/large.rs`). Between two checkpoints, which it takes itself and keeps everybody else from taking:
+//! A transaction that does not fit the log runs alone. It changes the heap in memory, and saves what it overwrites in an undo journal
+//! (`log/journal.rs`, `engine/large.rs`). It takes two checkpoints itself, between which no other thread may take one:
 //!
-//! 1. A checkpoint, in both slots: nothing in the ring is needed, and the heap file has everything, whichever slot is lost later. G is the
-//!    generation of the newer slot.
-//! 2. Whenever so many pages are dirty, and at the end: the journal's chunks are written and flushed; then its header, which says how
-//!    many granules it has and that it belongs to G, and is flushed; only then dirty pages are written to the heap file. (What
-//!    checksums say of them is forgotten before.)
-//! 3. The heap is flushed, and a slot of generation G + 1 says that the transaction is in it. That is the commit: no journal of G
-//!    counts any more.
+//! 1. The first checkpoint is written to both slots. Nothing in the ring is needed then, and the heap file is complete, whichever slot is lost later.
+//!    G is the generation of the newer slot.
+//! 2. Whenever enough pages are dirty, and at the end, the transaction writes and flushes the journal's chunks. Then it writes and flushes the
+//!    journal's header, which contains the number of granules and G. Only then does it write dirty pages to the heap file, after their checksums are
+//!    forgotten.
+//! 3. It flushes the heap, and writes a slot of generation G + 1, which includes the transaction. That is the commit: from then on no journal of G
+//!    counts.
 //!
-//! Recovery that finds a slot of generation G and a journal of G puts back what that has, writes those pages and goes on as ever.
-//! What it does not put back lies in chunks that were free at the beginning, and are again. A transaction that gives up
-//! does the same in memory, and ends like one that commits and has changed nothing.
+//! If recovery finds a slot of generation G and a journal of G, it restores the journal's granules, writes their pages and continues as usual. All
+//! else that the transaction changed is in chunks that were free when it began, and that are free again. A transaction that aborts does the same in
+//! memory, and then ends like one that commits without any change.
 //!
-//! The header lies in one sector, and is whole or not there.
+//! The header is in one sector, so it is either complete or absent.
 
 use std::cell::Cell;
 use std::io;
@@ -32,11 +32,10 @@ use super::checkpoint::{Haste, copy_page};
 use super::shared_log::{Failure, SharedLog};
 
 impl SharedLog {
-    /// Takes a checkpoint and keeps others from taking one until [`SharedLog::end_alone`]. The caller keeps everybody from
-    /// committing, and is not in commit itself.
+    /// Takes a checkpoint, and prevents others until [`SharedLog::end_alone`]. The caller prevents all commits, and is not in commit itself.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned); then it keeps nobody from anything.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned). Nothing is prevented then.
     pub(crate) fn begin_alone<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         self.keep_checkpoints(memory);
@@ -55,13 +54,13 @@ impl SharedLog {
         })
     }
 
-    /// Returns whether a large transaction has so many dirty pages that it should write them.
+    /// Returns whether a large transaction has enough dirty pages to write them.
     pub(crate) fn is_dirty_enough<M: Memory>(&self, view: &View<M>) -> bool {
         let memory = &view.memory;
         memory.load(self.count(memory.load(self.active_bitmap()))) >= self.dirty_bound
     }
 
-    /// Writes all dirty pages, and the journal first, of which `durable` granules were durable before.
+    /// Writes all dirty pages, after the journal. The first `durable` granules of the journal are durable already.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
@@ -107,7 +106,7 @@ impl SharedLog {
         self.write_chunks(view, device, journal.chunks_since(*durable))?;
         let heap = DeviceFile::Heap;
         let failed = |error: io::Error| self.poison(memory, Failure::HeapWrite, &error);
-        // The journal's first part shares its page with words that others write.
+        // The journal's first part shares its page with words that other threads write.
         let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
         copy_page(memory, Layout::JOURNAL.offset() / PAGE_BYTES, &mut page);
         let inside = (Layout::JOURNAL.offset() % PAGE_BYTES + SECTOR_BYTES) as usize;
@@ -121,7 +120,7 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Writes those pages of the journal's chunks that are dirty.
+    /// Writes the dirty pages of the journal's chunks.
     fn write_chunks<M: Memory>(
         &self,
         view: &View<M>,
@@ -138,7 +137,7 @@ impl SharedLog {
                 let bits = memory.load(word);
                 if bits & bit != 0 {
                     self.add_recent(memory, page / 64, bit);
-                    // Nobody else marks pages now.
+                    // No other thread marks pages now.
                     memory.store(word, bits & !bit);
                     batch.push(page);
                     if batch.len() >= self.batch_pages(memory, device, Haste::Hurried) {
@@ -170,10 +169,10 @@ impl SharedLog {
         crc32c::crc32c_append(self.seed, &bytes).into()
     }
 
-    /// Ends what [`SharedLog::begin_alone`] began: transaction `transaction` is in the heap file when this returns, durably.
+    /// Ends what [`SharedLog::begin_alone`] has begun. When this returns, transaction `transaction` is durable in the heap file.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned), after which the outcome is unknown.
     pub(crate) fn end_alone<M: Memory>(
         &self,
         view: &View<M>,
@@ -200,14 +199,13 @@ impl SharedLog {
         memory.store(self.last_transaction(), transaction);
         unlock(memory, self.latch());
         memory.store(self.durable_transaction(), transaction);
-        // The journal is none any more. That the file says so matters when the pool is opened in another domain, and is durable
-        // before it can be.
+        // There is no journal any more. The file has to show that only when the pool is opened in another domain, and it is durable by then.
         memory.store(JournalHeader::GRANULES, 0);
         self.write_journal_header(view, device, 0)
             .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))
     }
 
-    /// Returns whether there is the journal of a large transaction that belongs to this generation or a later one.
+    /// Returns whether a large transaction's journal exists that belongs to this generation or a later one.
     pub(super) fn has_journal_since<M: Memory>(&self, memory: &M, generation: u64) -> bool {
         let [granules, of, checksum] =
             [JournalHeader::GRANULES, JournalHeader::GENERATION, JournalHeader::CHECKSUM]
@@ -215,7 +213,7 @@ impl SharedLog {
         granules != 0 && of >= generation && checksum == self.journal_checksum(granules, of)
     }
 
-    /// The journal of a large transaction that a crash has cut short, where the newest slot has this generation.
+    /// Finds the journal of a large transaction that a crash has interrupted. The newest slot has this generation.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`](crate::Error::Damaged).
@@ -230,7 +228,7 @@ impl SharedLog {
         Journal::find(memory, &view.layout, granules).map(Some)
     }
 
-    /// Writes into the heap file that there is no journal; durable after a flush.
+    /// Notes in the heap file that there is no journal. This is durable after a flush.
     pub(super) fn forget_journal<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> io::Result<()> {
         let memory = &view.memory;
         if memory.load(JournalHeader::GRANULES) == 0 {

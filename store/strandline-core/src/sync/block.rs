@@ -10,89 +10,86 @@
 //!          word 1      places used in it (bits 0-7), the life that wrote it (bits 8-31), checksum (bits 32-63)
 //!          word 2      D: all blocks below number D were durable when the write of this one began
 //!          word 3      G: the generation of the newest checkpoint slot that was durable then
-//!          words 4..   places of two words: records, as in `log/record.rs`, each with the pairs of words of its run
-//!                      (`runs.rs`) behind it; what follows them is undefined: of the last block of a flush only the
-//!                      sectors up to there are written
+//!          words 4..   places of two words: records as in `log/record.rs`, each followed by the pairs of words of its run (`runs.rs`); the rest is undefined, because only the used sectors of a flush's last block are written
 //! ```
 //!
-//! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1, D, G and the
-//! records, in that order. Records run on from block to block, and a transaction is its data records and a commit
-//! record. A block without a record is there for its D. All numbers are little-endian.
+//! The checksum is the CRC-32C of the log's identity (the pool's UUID and the log's nonce), the number, the low half of word 1, D, G and the records,
+//! in that order. Records continue from block to block. A transaction consists of its data records and a commit record. A block without records
+//! exists for its D. All numbers are little-endian.
 //!
-//! # How damage is told from the end
+//! # How damage is distinguished from the log's end
 //!
-//! A block that does not fit is the end of the log, or a durable block that rotted. It was durable if a later block of the same life has a
-//! D above it. Among the blocks of one write a crash may leave holes: their D is at most the number of the first of them. And a
-//! block whose G is above the generation of the newest valid slot says that a newer slot was durable. `recovery.rs` has the rules.
+//! A block that does not fit is either the end of the log or a durable block that was damaged. It was durable if a later block of the same life has a
+//! D above it. Among the blocks of one write, a crash may leave holes; the D of these blocks is at most the number of the first of them. A block
+//! whose G is above the generation of the newest valid slot proves that a newer slot was durable. `recovery.rs` has the rules.
 //!
-//! # What a block cannot be taken for
+//! # What is not accepted as a block
 //!
 //! - *Torn*, or one of *another pool*: its checksum is wrong.
-//! - One of *an earlier log of this pool*: each log file has a nonce of its own, which stands in the heap's checkpoint slots as well. A
-//!   log whose nonce is another is refused before a block of it is read, and its blocks' checksums are wrong.
-//! - One of *an earlier life of this log*: recovery draws a new life and begins S + N blocks further on, above every number that a
-//!   block in the file can have. The number alone would do, but for files that are put back from older copies.
+//! - One of *an earlier log of this pool*: each log file has its own nonce, which the heap's checkpoint slots contain as well. A log with another
+//!   nonce is refused before any block is read, and its blocks' checksums are wrong.
+//! - One of *an earlier life of this log*: recovery draws a new life and begins S + N blocks further on, above every number that a block in the file
+//!   can have. The number alone would suffice if files were never restored from older copies.
 //!
 //! # Older copies
 //!
-//! Recovery writes the life that it begins and the one before it into the header, and only then the life into a checkpoint slot. So the
-//! newest slot has the header's life; or, after a crash between the two, the one before it, and then no block of the header's life
-//! exists. Anything else is a heap or a log that was put back from an older copy without the other, and is refused:
-//! what is acknowledged may be missing from either. Before a pool is published its log is written by life [`CREATION`], so that
-//! a log of which nobody ever knew is told from one that was used.
+//! Recovery writes the life that it begins and the one before it into the header, and only then the life into a checkpoint slot. So the newest slot
+//! has the header's life, or, after a crash between the two, the life before it; in the latter case no block of the header's life exists. Otherwise
+//! the heap or the log was restored from an older copy without the other, and is refused, because either may lack acknowledged transactions. Before a
+//! pool is published its log is written by life [`CREATION`], which distinguishes a log that was never used from one that was.
 
 use crate::memory::WORD_BYTES;
 
-/// Bytes in a block of the log.
+/// Size of a block of the log, in bytes.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Words in a block of the log.
+/// Size of a block of the log, in words.
 pub(super) const BLOCK_WORDS: u64 = BLOCK_BYTES / WORD_BYTES;
 /// Words before the records of a block.
 pub(super) const HEADER_WORDS: u64 = 4;
-/// Places of two words in a block: it holds so many records without runs.
+/// Places of two words in a block, which is the number of records that it holds without runs.
 pub const RECORDS_PER_BLOCK: u64 = (BLOCK_WORDS - HEADER_WORDS) / 2;
 
-/// The number of the first block of a pool's life. Zeros are never a block.
+/// The number of the first block in a pool's life. Zeros never form a block.
 pub(super) const FIRST_BLOCK: u64 = 1;
 
-/// Where block `number` lies in the log file of a ring of `ring` blocks.
+/// Returns the offset of block `number` in the log file of a ring of `ring` blocks.
 pub(super) fn offset(number: u64, ring: u64) -> u64 {
     BLOCK_BYTES * (1 + number % ring)
 }
 
-/// Puts words into bytes, as they lie in files.
+/// Encodes words as bytes, as in the files.
 pub(super) fn to_bytes(words: &[u64], bytes: &mut [u8]) {
     for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
         bytes.copy_from_slice(&word.to_le_bytes());
     }
 }
 
-/// The word number `index` of some bytes.
+/// Returns word number `index` of some bytes.
 pub(super) fn word(bytes: &[u8], index: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[8 * index..8 * index + 8]);
     u64::from_le_bytes(word)
 }
 
-/// Bytes that a block of so many records uses, from its beginning on.
+/// Returns the bytes that a block with this number of records uses, from its beginning on.
 pub(super) fn used_bytes(records: u64) -> usize {
     (WORD_BYTES * (HEADER_WORDS + 2 * records)) as usize
 }
 
-/// Of a block whose number, life and records are in place.
+/// Computes the checksum of a block that already contains its number, life and records.
 fn checksum(block: &[u8], records: u64, seed: u32) -> u32 {
     let head = crc32c::crc32c_append(seed, &block[..12]);
     crc32c::crc32c_append(head, &block[16..used_bytes(records)])
 }
 
-/// What a block of the log says of itself and of the log.
+/// The head of a block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHead {
-    /// Its number.
+    /// The block's number.
     pub number: u64,
     /// The life that wrote it.
     pub life: u64,
-    /// Places used in it.
+    /// Places used in the block.
     pub records: u64,
     /// D: all blocks below were durable when the write of this one began.
     pub durable: u64,
@@ -100,7 +97,7 @@ pub struct BlockHead {
     pub generation: u64,
 }
 
-/// Completes a block whose records are in place: its head, checksum, zeros after them.
+/// Completes a block that already contains its records: sets its head, its checksum, and zeros after the records.
 pub(super) fn seal(block: &mut [u8], head: BlockHead, seed: u32) {
     let BlockHead { number, life, records, durable, generation } = head;
     to_bytes(&[number, life << RECORD_BITS | records, durable, generation], block);
@@ -109,7 +106,7 @@ pub(super) fn seal(block: &mut [u8], head: BlockHead, seed: u32) {
     block[12..16].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// The head of a block, whichever it is, if it is whole.
+/// Returns the head of a block if the block is intact, whatever its number.
 pub(super) fn read_head(block: &[u8], seed: u32) -> Option<BlockHead> {
     let [number, head, durable, generation] = [0, 1, 2, 3].map(|index| word(block, index));
     let (records, life) = (head & 0xff, head >> RECORD_BITS & MAXIMAL_LIFE);
@@ -119,35 +116,35 @@ pub(super) fn read_head(block: &[u8], seed: u32) -> Option<BlockHead> {
     whole.then_some(BlockHead { number, life, records, durable, generation })
 }
 
-/// The number of records in a block, if it is the one that this life wrote with this number, and whole.
+/// Returns the number of records in a block if the block is intact and was written by this life with this number.
 pub(super) fn check(block: &[u8], number: u64, life: u64, seed: u32) -> Option<u64> {
     let is_it = |head: &BlockHead| head.number == number && head.life == life;
     read_head(block, seed).filter(is_it).map(|head| head.records)
 }
 
-/// Bits of a block's word 1 that count its records; those that follow, up to the checksum, are the life.
+/// Number of bits in word 1 of a block that count its records. The following bits, up to the checksum, are the life.
 const RECORD_BITS: u32 = 8;
-/// The highest number of a life.
+/// The highest possible number of a life.
 pub(super) const MAXIMAL_LIFE: u64 = (1 << (32 - RECORD_BITS)) - 1;
 const _: () = assert!(RECORDS_PER_BLOCK < 1 << RECORD_BITS);
 
-/// What makes a log this one and no other: the pool that it belongs to, and a nonce of its own.
+/// The identity of a log: the pool to which it belongs, and its own nonce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogIdentity {
     /// The UUID in the pool's header.
     pub pool: [u8; 16],
-    /// Drawn when the log file was made.
+    /// The nonce, which was drawn when the log file was created.
     pub nonce: u64,
 }
 
 impl LogIdentity {
-    /// What the checksums of the log's blocks begin with.
+    /// Returns the initial value for the checksums of the log's blocks.
     pub(super) fn seed(self) -> u32 {
         crc32c::crc32c_append(crc32c::crc32c(&self.pool), &self.nonce.to_le_bytes())
     }
 }
 
-/// The two words at place `index` of a block: a record, or a pair of a run.
+/// Returns the two words at place `index` of a block: a record, or a pair of a run.
 pub(super) fn place(block: &[u8], index: u64) -> [u64; 2] {
     let first = (HEADER_WORDS + 2 * index) as usize;
     [word(block, first), word(block, first + 1)]
@@ -161,17 +158,17 @@ fn header_checksum(header: &[u8]) -> u64 {
     crc32c::crc32c(&header[..8 * HEADER_FIELDS]).into()
 }
 
-/// The life in which a pool is made that nobody can find yet.
+/// The life in which a pool is created, before anybody can find it.
 pub(super) const CREATION: u64 = 0;
 
-/// The lives in a log's header: the one that writes the log, and the one before it.
+/// The lives in a log's header: the one that writes the log, and the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lives {
     pub current: u64,
     pub previous: u64,
 }
 
-/// Where they are in a header, and then their checksum.
+/// The index of the lives in a header; their checksum follows.
 const LIVES: usize = 8;
 
 impl Lives {
@@ -185,14 +182,14 @@ impl Lives {
         to_bytes(&[checksum], &mut header[8 * (LIVES + 2)..]);
     }
 
-    /// `None`: they are damaged.
+    /// Decodes the lives in a header, or returns `None` if they are damaged.
     pub(super) fn load(header: &[u8]) -> Option<Self> {
         let whole = word(header, LIVES + 2) == Self::checksum(header);
         whole.then(|| Self { current: word(header, LIVES), previous: word(header, LIVES + 1) })
     }
 }
 
-/// The log file's header block.
+/// Encodes the log file's header block.
 pub(super) fn header(identity: LogIdentity, ring: u64, lives: Lives) -> Vec<u8> {
     let mut header = vec![0; BLOCK_BYTES as usize];
     let uuid = &identity.pool;
@@ -203,7 +200,7 @@ pub(super) fn header(identity: LogIdentity, ring: u64, lives: Lives) -> Vec<u8> 
     header
 }
 
-/// The identity, the ring's size and the lives in a header, or what is wrong with it.
+/// Decodes the identity, the ring's size and the lives in a header, or describes what is wrong with it.
 pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), String> {
     if word(header, 0) != MAGIC {
         return Err("is not a Strandline log".into());
@@ -233,8 +230,8 @@ pub(super) fn read_header(header: &[u8]) -> Result<(LogIdentity, u64, Lives), St
     }
 }
 
-/// Returns whether this is the header of a log of the pool with this UUID in the format of an older version. Once the pool was closed cleanly nothing
-/// in it is needed.
+/// Returns whether this is the header of a log of the pool with this UUID in the format of an older version. If the pool was closed cleanly, nothing
+/// in such a log is needed.
 pub(super) fn is_older_header(header: &[u8], pool: &[u8; 16]) -> bool {
     word(header, 0) == MAGIC
         && word(header, 1) < VERSION
@@ -242,15 +239,15 @@ pub(super) fn is_older_header(header: &[u8], pool: &[u8; 16]) -> bool {
         && word(header, HEADER_FIELDS) == header_checksum(header)
 }
 
-/// Returns whether a damaged header was `good`: its checksum, or everything but its checksum.
+/// Returns whether a damaged header may have been `good`: its checksum agrees, or everything but its checksum.
 pub(super) fn may_have_been(damaged: &[u8], good: &[u8]) -> bool {
     let fields = 8 * HEADER_FIELDS;
     damaged[..fields] == good[..fields] || word(damaged, HEADER_FIELDS) == word(good, HEADER_FIELDS)
 }
 
-/// The fewest blocks in a ring: a transaction takes two, and a checkpoint needs one.
+/// The least number of blocks in a ring: a transaction takes two, and a checkpoint needs one.
 pub(super) const MINIMAL_RING: u64 = 3;
-/// The most blocks in a ring: 16 TB.
+/// The greatest number of blocks in a ring: 16 TB.
 pub(super) const MAXIMAL_RING: u64 = 1 << 32;
 
 #[cfg(test)]
@@ -276,7 +273,7 @@ mod tests {
         let head = BlockHead { life: MAXIMAL_LIFE, records: RECORDS_PER_BLOCK, ..head };
         seal(&mut block, head, 99);
         assert_eq!(read_head(&block, 99), Some(head));
-        // A mark.
+        // A mark has no records.
         seal(&mut block, BlockHead { records: 0, ..head }, 99);
         assert_eq!(check(&block, 42, MAXIMAL_LIFE, 99), Some(0));
     }

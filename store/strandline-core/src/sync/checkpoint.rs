@@ -1,22 +1,20 @@
-//! The checkpoint: brings committed stores into the heap file and frees the ring.
+//! The checkpoint: writes committed words to the heap file, and frees the ring.
 //!
 //! # The protocol
 //!
-//! 1. Close the gate and wait until no thread is `in_commit`; nobody in there waits for input or output.
-//! 2. Close the block being filled. S is the number of the next one, W the last TxID: every transaction up to W
-//!    has stored home and marked its pages, none above it has. Take the set of dirty pages, by making the other,
-//!    empty bitmap the one that commits mark. Open the gate.
-//! 3. In batches: copy pages out of memory; wait until the log is durable to its end *as it is after the copy*, and until a durable block
-//!    says so; write the copies. A copy may hold parts of transactions above W: their records lie at or after S, and are
-//!    durable before the page is. If one of their blocks rots, a later block tells.
+//! 1. Close the gate and wait until no thread is `in_commit`. A thread in that state does not wait for input or output.
+//! 2. Close the block being filled. S is the number of the next one, W the last TxID: each transaction up to W has stored its words home and marked
+//!    its pages, and none above W has. Take the set of dirty pages by letting commits mark the other bitmap, which is empty. Open the gate.
+//! 3. In batches: copy pages out of memory; wait until the log is durable to its end *as it is after the copy*, and until a durable block proves it;
+//!    write the copies. A copy may contain parts of transactions above W, whose records are at or after S and become durable before the page. If one
+//!    of their blocks is damaged, a later block shows it.
 //! 4. Flush the heap. Write (generation, S, W) into the older of the two slots; flush.
 //! 5. Only now are the blocks below S free.
 //!
-//! A crash before the slot is durable recovers from the older slot, whose blocks are all still there; their
-//! replay stores anew whatever a page held that was written too early, whole or torn. A crash after it
-//! begins at S, and finds all that lies below it in the file.
+//! After a crash before the slot is durable, recovery begins at the older slot, whose blocks are all still there. Their replay stores again whatever
+//! a page that was written too early contains, whole or torn. After a later crash, recovery begins at S, and everything before S is in the file.
 //!
-//! Then, over the memory bound, clean pages are given back ([`pages`](super::pages)).
+//! Finally, if there are more private pages than the bound, clean pages are given back ([`pages`](super::pages)).
 
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
@@ -28,13 +26,13 @@ use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
-/// Pages copied before the log is waited for, where nobody waits for the checkpoint's end; and those written through the page cache before they are
-/// flushed.
+/// Pages that are copied before the checkpoint waits for the log, if no thread waits for its end; also the number of pages written through the page
+/// cache between two flushes.
 const CALM_PAGES: usize = 32;
-/// Pages copied before the log is waited for where somebody waits: enough for the device to write many at a time.
+/// Pages that are copied before the checkpoint waits for the log, if a thread waits for its end: enough for the device to write many at a time.
 pub(super) const BATCH_PAGES: usize = 512;
 
-/// What a checkpoint did.
+/// A report of what a checkpoint did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckpointReport {
@@ -53,30 +51,30 @@ pub struct CheckpointReport {
 /// How fast a checkpoint writes pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Haste {
-    /// One after another, unless commits press it: a device that is busy with one page has room for a block of the log.
+    /// One page after another, unless commits wait: while the device writes one page it can also write a block of the log.
     Calm,
-    /// As fast as the device can: somebody waits for it.
+    /// As fast as the device can, because a thread waits for the end.
     Hurried,
 }
 
-/// Writes pages that stand one after another in `contents`, each when the one before it is written.
+/// Writes the pages with these consecutive contents, each one after the previous one is written.
 fn write_one_by_one(device: &dyn Device, pages: &[u64], contents: &[u8]) -> std::io::Result<()> {
     let mut each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
     each.try_for_each(|(page, content)| device.write(DeviceFile::Heap, page * PAGE_BYTES, content))
 }
 
-/// What a checkpoint is to bring into the heap file.
+/// What a checkpoint has to write to the heap file.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// S, the number of the first block after it.
     start: u64,
     /// W, the last TxID in it.
     watermark: u64,
-    /// Which bitmap holds its pages.
+    /// The bitmap of its pages.
     bitmap: u64,
 }
 
-/// Copies a page out of memory, word by word.
+/// Copies a page from memory, word by word.
 pub(super) fn copy_page<M: Memory>(memory: &M, page: u64, into: &mut [u8]) {
     let mut words = [0; LINE_WORDS as usize];
     for (line, bytes) in (0..).zip(into.chunks_exact_mut(LINE_BYTES as usize)) {
@@ -87,17 +85,17 @@ pub(super) fn copy_page<M: Memory>(memory: &M, page: u64, into: &mut [u8]) {
 }
 
 impl SharedLog {
-    /// Takes a checkpoint, one at a time; waits for one that is running. If nothing has happened since the
-    /// last one, it does nothing. Called by a thread that is in no transaction.
+    /// Takes a checkpoint; first waits for one that is running. Does nothing if nothing has happened since the last one. The calling thread is in no
+    /// transaction.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned): the device failed, now or earlier; nothing is freed.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier. Nothing is freed then.
     pub fn checkpoint<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
         self.checkpoint_at(view, Haste::Hurried)
     }
 
-    /// The same, so that commits meanwhile feel little of it, as long as nobody waits for its end. For the thread that runs checkpoints in the
-    /// background.
+    /// Like [`SharedLog::checkpoint`], but delays commits only little as long as no thread waits for its end. This is for the background thread that
+    /// takes checkpoints.
     ///
     /// # Errors
     /// As for [`SharedLog::checkpoint`].
@@ -115,8 +113,8 @@ impl SharedLog {
         })
     }
 
-    /// Takes a checkpoint and writes it into both slots: for stores past the log, over which no older records may be replayed, even if one of the
-    /// slots is damaged later.
+    /// Takes a checkpoint and writes it to both slots. This is for stores past the log: no older records may be replayed over them, even if one of
+    /// the slots is damaged later.
     ///
     /// # Errors
     /// As for [`SharedLog::checkpoint`].
@@ -140,7 +138,7 @@ impl SharedLog {
         self.write_taken(view, taken, haste)
     }
 
-    /// Keeps commits out, and waits until nobody is in commit.
+    /// Prevents commits, and waits until no thread is in commit.
     pub(super) fn close_gate<M: Memory>(&self, view: &View<M>) {
         if !view.memory.omitted(Step::SyncGate) {
             view.memory.fetch_add(self.gate(), 1);
@@ -148,13 +146,13 @@ impl SharedLog {
         }
     }
 
-    /// Lets commits in.
+    /// Allows commits.
     pub(super) fn open_gate<M: Memory>(&self, memory: &M) {
         if !memory.omitted(Step::SyncGate) {
             memory.store(self.gate(), 0);
             memory.wake(self.gate());
         }
-        // Commits that waited because too much was dirty.
+        // Wakes commits that waited because too many pages were dirty.
         self.announce_room(memory);
     }
 
@@ -172,7 +170,7 @@ impl SharedLog {
         Taken { start, watermark, bitmap }
     }
 
-    /// Brings what was taken into the heap file, and says so in a slot.
+    /// Writes the taken pages to the heap file, and then a slot.
     pub(super) fn write_taken<M: Memory>(
         &self,
         view: &View<M>,
@@ -187,7 +185,7 @@ impl SharedLog {
         }
         let pages = self.write_dirty_pages(view, device, bitmap, haste)?;
         memory.store(self.count(bitmap), 0);
-        // Even without a page: no slot speaks of what is not durable.
+        // This waits even if there are no pages: a slot must not include what is not durable.
         self.wait_durable(view, watermark)?;
         if !memory.omitted(Step::SyncHeapFlush) {
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
@@ -198,7 +196,7 @@ impl SharedLog {
         Ok(CheckpointReport { start, watermark, pages, blocks: start - old_start, given_back: 0 })
     }
 
-    /// Waits until no thread is in commit; the gate is closed.
+    /// Waits until no thread is in commit. The gate is closed.
     fn wait_for_commits<M: Memory>(&self, view: &View<M>) {
         let memory = &view.memory;
         for slot in view.shared.slots() {
@@ -211,12 +209,12 @@ impl SharedLog {
         }
     }
 
-    /// Behind this byte of the heap nothing is dirty.
+    /// Returns the offset in the heap behind which no page is dirty.
     fn dirty_end<M: Memory>(&self, view: &View<M>) -> u64 {
         view.memory.size(Space::Persistent).min(view.layout.end().offset())
     }
 
-    /// The pages of bitmap `bitmap`.
+    /// Returns the pages of bitmap `bitmap`.
     pub(super) fn pages_of<M: Memory>(&self, view: &View<M>, bitmap: u64) -> impl Iterator<Item = u64> {
         let words = 0..Self::bitmap_words(self.dirty_end(view));
         words.flat_map(move |index| {
@@ -225,12 +223,12 @@ impl SharedLog {
         })
     }
 
-    /// Returns whether a checkpoint writes one page at a time, which delays commits less.
+    /// Returns whether the checkpoint writes one page at a time, which delays commits less.
     fn is_calm<M: Memory>(&self, memory: &M, haste: Haste) -> bool {
         haste == Haste::Calm && !self.is_pressed(memory)
     }
 
-    /// How many pages are copied and written together.
+    /// Returns the number of pages that are copied and written together.
     pub(super) fn batch_pages<M: Memory>(&self, memory: &M, device: &dyn Device, haste: Haste) -> usize {
         let is_small = self.is_calm(memory, haste) || !device.is_direct(DeviceFile::Heap);
         if is_small { CALM_PAGES } else { BATCH_PAGES }
@@ -279,7 +277,7 @@ impl SharedLog {
         if batch.is_empty() {
             return Ok(0);
         }
-        // A checkpoint may take long.
+        // A checkpoint may take long, so the heap file also grows during it if a transaction needs that.
         self.grow_ahead(view);
         let end = || (memory.load(self.last_transaction()), memory.load(self.records_end()));
         let end_before = end();
@@ -303,7 +301,7 @@ impl SharedLog {
         };
         written.map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
         if !device.is_direct(DeviceFile::Heap) {
-            // A large flush would hold commits up.
+            // Flushing more at a time would delay commits.
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
         }
         let pages = batch.len() as u64;
@@ -311,8 +309,8 @@ impl SharedLog {
         Ok(pages)
     }
 
-    /// Where recovery may begin after this checkpoint: at `start`, or behind the marks that follow, if no transaction was appended since. So the ring
-    /// is empty then.
+    /// Returns the block at which recovery may begin after this checkpoint: `start`, or behind the marks that follow it if no transaction was
+    /// appended since. The ring is empty then.
     fn behind_marks<M: Memory>(&self, view: &View<M>, start: u64) -> Result<u64> {
         let memory = &view.memory;
         lock(memory, self.latch());
@@ -323,8 +321,8 @@ impl SharedLog {
         Ok(end)
     }
 
-    /// Writes what the newest slot says over the older one, after which nothing leads to what is in the log. No transaction runs, and no other
-    /// checkpoint.
+    /// Writes the content of the newest slot over the older one. After that no slot refers to anything in the log. No transaction and no other
+    /// checkpoint runs.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
@@ -334,7 +332,7 @@ impl SharedLog {
         self.write_slot(view, self.device(view)?, start, watermark)
     }
 
-    /// Writes the next generation's slot over the older one, durably.
+    /// Writes the next generation's slot durably over the older one.
     pub(super) fn write_slot<M: Memory>(
         &self,
         view: &View<M>,

@@ -1,8 +1,7 @@
-//! Checksums of the heap file's pages at rest, as an option.
+//! Optional checksums of the heap file's pages.
 //!
-//! A third file has one word of 32 bits for each page of the heap file: the checksum of what the last checkpoint, or recovery, wrote there;
-//! 0 where nothing is known. A page that the disk, or a stray program, has changed since is noticed by who compares the two: a check
-//! and a backup.
+//! A third file has one word of 32 bits for each page of the heap file: the checksum of what the last checkpoint or recovery wrote there, or 0 if it
+//! is unknown. Checks and backups compare the two, and thus notice pages that the disk or another program has changed since.
 //!
 //! ```text
 //! page 0     magic, version, the pool's UUID, CRC-32C of these
@@ -11,15 +10,16 @@
 //!
 //! # The protocol
 //!
-//! [`Checksummed`] is a [`Device`] over another one. It notes the checksum of each page that was written, and writes what it has noted whenever the
-//! heap is flushed: after that, so that no checksum is durable before its page, and before the flush returns. So both files are durable before a checkpoint slot says so. After a crash in between, a page
-//! and its checksum may differ, but then the page is one that the log has records of: recovery writes it, and its checksum, again.
+//! [`Checksummed`] is a [`Device`] over another one. It notes the checksum of each page that is written. When the heap is flushed, it writes the
+//! noted checksums after the flush, so that no checksum is durable before its page, and before it returns. So both files are durable before a
+//! checkpoint slot is written. After a crash in between, a page and its checksum may differ, but then the log has records of the page, and recovery
+//! writes the page and its checksum again.
 //!
-//! That is so for every page that a checkpoint writes. It is not for those that a large transaction writes, whose old contents nobody
-//! needs where the chunk was free, nor for those that lose their disk space. What is known of them is forgotten, durably, before they
-//! change ([`Device::forget_checksums`]).
+//! This holds for each page that a checkpoint writes. It does not hold for pages that a large transaction writes, whose old contents need not be
+//! restored if their chunk was free, nor for pages that lose their disk space. Their checksums are durably forgotten before they change
+//! ([`Device::forget_checksums`]).
 //!
-//! The pages before the heap's data, header and slots and state, have checks of their own and are left out.
+//! The pages before the heap's data, header and slots and state, have their own checks and are left out.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;
@@ -34,14 +34,14 @@ use super::block::to_bytes;
 const MAGIC: u64 = u64::from_le_bytes(*b"StrndSum");
 const VERSION: u64 = 1;
 const SUMS: DeviceFile = DeviceFile::Checksums;
-/// Checksums in a page of their file.
+/// Number of checksums in a page of their file.
 const IN_PAGE: u64 = PAGE_BYTES / 4;
-/// Pages that the file is lengthened by: they speak of 64 MB.
+/// Number of pages by which the file grows, which hold the checksums of 64 MB.
 const GROWN_PAGES: u64 = 16;
-/// Pages of the heap that are read together.
+/// Number of the heap's pages that are read together.
 const BATCH_PAGES: u64 = 256;
 
-/// The file's first page.
+/// Returns the file's first page.
 fn header(pool: &[u8; 16]) -> AlignedBuffer {
     let mut page = AlignedBuffer::new(PAGE_BYTES as usize);
     to_bytes(&[MAGIC, VERSION], &mut page);
@@ -51,16 +51,16 @@ fn header(pool: &[u8; 16]) -> AlignedBuffer {
     page
 }
 
-/// Where in the file the checksum of a page of the heap is: a page, and the bytes inside.
+/// Returns the place of a page's checksum: a page of the checksum file, and an offset in it.
 fn place(page: u64) -> (u64, usize) {
     (PAGE_BYTES * (1 + page / IN_PAGE), 4 * (page % IN_PAGE) as usize)
 }
 
-/// What checksums are computed from beside the contents.
+/// What checksums depend on beside the contents.
 #[derive(Clone, Copy)]
 struct Pages {
     seed: u32,
-    /// The first page that has one.
+    /// The first page that has a checksum.
     first: u64,
 }
 
@@ -69,7 +69,8 @@ impl Pages {
         Self { seed: crc32c::crc32c(pool), first: layout.data.offset().div_ceil(PAGE_BYTES) }
     }
 
-    /// The checksum of page `page` with these contents, which is not 0. Its number counts, so that what was written to a wrong place is noticed.
+    /// Returns the checksum of page `page` with these contents, which is never 0. It depends on the page's number, so that contents at a wrong place
+    /// are noticed.
     fn checksum(self, page: u64, contents: &[u8]) -> u32 {
         let seed = crc32c::crc32c_append(self.seed, &page.to_le_bytes());
         crc32c::crc32c_append(seed, contents).max(1)
@@ -80,19 +81,19 @@ impl Pages {
 pub struct Checksummed<P> {
     device: P,
     pages: Pages,
-    /// What is not in the file yet, by page. Held while it is written.
+    /// The checksums that are not yet in the file, by page. The lock is held while they are written.
     noted: Mutex<BTreeMap<u64, u32>>,
-    /// For a mutant: what is written is not flushed.
+    /// Whether a mutant leaves out the flush of the checksums.
     leaves_out_flush: bool,
 }
 
 impl<P: Deref<Target: Device>> Checksummed<P> {
-    /// Over `device`, which has the file.
+    /// Creates the device over `device`, which has the file of checksums.
     pub fn new(device: P, pool: &[u8; 16], layout: &Layout) -> Self {
         Self { device, pages: Pages::new(pool, layout), noted: Mutex::default(), leaves_out_flush: false }
     }
 
-    /// The same, wrong if `left_out`: for a mutant of the crash checker.
+    /// Leaves out the flush if `left_out` is set, for a mutant of the crash checker.
     #[doc(hidden)]
     pub fn without_flush(self, left_out: bool) -> Self {
         Self { leaves_out_flush: left_out, ..self }
@@ -108,7 +109,7 @@ impl<P: Deref<Target: Device>> Checksummed<P> {
         self.noted().extend(pages.map(|(page, contents)| (page, self.pages.checksum(page, contents))));
     }
 
-    /// Makes the file long enough for a heap of so many bytes.
+    /// Extends the file for a heap of this size.
     fn reach(&self, heap_bytes: u64) -> io::Result<()> {
         let (last_page, _) = place(heap_bytes.div_ceil(PAGE_BYTES).saturating_sub(1));
         if self.device.size(SUMS)? <= last_page {
@@ -117,7 +118,7 @@ impl<P: Deref<Target: Device>> Checksummed<P> {
         Ok(())
     }
 
-    /// Writes these checksums, durably. The caller keeps others from doing so.
+    /// Writes these checksums durably. The caller excludes other writers.
     fn write_durably(&self, checksums: &BTreeMap<u64, u32>) -> io::Result<()> {
         let Some((&last, _)) = checksums.last_key_value() else { return Ok(()) };
         self.reach((last + 1) * PAGE_BYTES)?;
@@ -183,7 +184,7 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
         if file != DeviceFile::Heap {
             return self.device.flush(file);
         }
-        // Held, so that nobody writes the file meanwhile; what is noted was written before.
+        // The lock is held so that no other thread writes the file meanwhile. The noted pages were written before.
         let mut noted = self.noted();
         self.device.flush(file)?;
         self.write_durably(&noted)?;
@@ -192,7 +193,7 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
     }
 
     fn forget_checksums(&self, pages: &mut dyn Iterator<Item = u64>) -> io::Result<()> {
-        // Who names them may let other threads run.
+        // The iterator may let other threads run, so it is read before the lock is taken.
         let pages: Vec<u64> = pages.filter(|&page| page >= self.pages.first).collect();
         let mut noted = self.noted();
         let forgotten: BTreeMap<u64, u32> = pages.into_iter().map(|page| (page, 0)).collect();
@@ -206,7 +207,7 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
 
     fn extend(&self, file: DeviceFile, bytes: u64) -> io::Result<()> {
         if file == DeviceFile::Heap {
-            // Where the disk is full it is said now, and no checkpoint fails for it.
+            // A full disk is reported here, so that no checkpoint fails because of it.
             self.reach(bytes)?;
         }
         self.device.extend(file, bytes)
@@ -233,8 +234,8 @@ impl<P: Deref<Target: Device>> Device for Checksummed<P> {
     }
 }
 
-/// Makes the file of checksums, which is empty, for a pool whose heap file nobody changes meanwhile: of all pages that are not zeros. Durable on
-/// return.
+/// Fills the empty file of checksums for a pool with the checksums of all pages that are not zeros. Nobody changes the heap file meanwhile. Durable
+/// when this returns.
 ///
 /// # Errors
 /// Returns an error if the device fails.
@@ -264,7 +265,7 @@ pub fn create_checksums(device: &dyn Device, pool: &[u8; 16], layout: &Layout) -
     device.flush(SUMS)
 }
 
-/// Returns whether the file is one of checksums of this pool; what is wrong with it otherwise.
+/// Returns whether the file contains checksums of this pool, or otherwise describes what is wrong with it.
 ///
 /// # Errors
 /// Returns an error if the device fails.
@@ -285,19 +286,19 @@ pub fn check_checksums_header(device: &dyn Device, pool: &[u8; 16]) -> io::Resul
     })
 }
 
-/// Compares pages with their checksums, best in order.
+/// Compares pages with their checksums; fastest in ascending order.
 pub struct Verifier<'d> {
     device: &'d dyn Device,
     pages: Pages,
-    /// Pages of the heap that the file has checksums for.
+    /// Number of the heap's pages for which the file has checksums.
     known: u64,
     table: AlignedBuffer,
-    /// Which page of the file `table` is.
+    /// The number of the file's page in `table`.
     open: Option<u64>,
 }
 
 impl<'d> Verifier<'d> {
-    /// For the pool on `device`, which has checksums.
+    /// Creates a verifier for the pool on `device`, which has checksums.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -307,7 +308,7 @@ impl<'d> Verifier<'d> {
         Ok(Self { device, pages: Pages::new(pool, layout), known, table, open: None })
     }
 
-    /// What the file says of a page.
+    /// Returns the file's checksum of a page.
     fn recorded(&mut self, page: u64) -> io::Result<u32> {
         if !(self.pages.first..self.known).contains(&page) {
             return Ok(0);
@@ -322,7 +323,7 @@ impl<'d> Verifier<'d> {
         Ok(bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)))
     }
 
-    /// Returns whether these contents are not what was written to the page.
+    /// Returns whether these contents differ from what was written to the page.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -331,12 +332,12 @@ impl<'d> Verifier<'d> {
         if [0, found].contains(&self.recorded(page)?) {
             return Ok(false);
         }
-        // A page whose space was given back meanwhile is not known any more.
+        // The page's space may have been given back meanwhile, and its checksum forgotten, so this reads the checksum again.
         self.open = None;
         Ok(![0, found].contains(&self.recorded(page)?))
     }
 
-    /// All pages of the heap file that are not what was written there, but for those in `left_out`, which recovery will write again.
+    /// Returns all pages of the heap file that differ from what was written to them. Leaves out those in `left_out`, which recovery will write again.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -360,7 +361,7 @@ impl<'d> Verifier<'d> {
             for page in known {
                 let at = ((page - first) * PAGE_BYTES) as usize;
                 let contents = contents.get(at..at + PAGE_BYTES as usize);
-                // Behind the end of the file there is none.
+                // There are no pages behind the end of the file.
                 if contents.map_or(Ok(true), |contents| self.is_damaged(page, contents))? {
                     damaged.push(page);
                 }

@@ -1,9 +1,9 @@
-//! Damage in the log: a block that was durable and is not whole any more, or a checkpoint slot that is gone.
+//! Damage in the log: a durable block that is no longer intact, or a checkpoint slot that is lost.
 //!
-//! *Rule.* Where the blocks from S on end at number e, a valid block n > e of the same life with D > e proves that e was durable, and one with G
-//! above the slot's generation that a newer slot was. (The second is nearly always found by the first as well: blocks below the S of a newer slot
-//! are overwritten by blocks with a higher D. It tells the two kinds of damage apart.) Recovery looks for such a block near e, and only if it finds one reads the whole
-//! ring, to say what is lost; [`check`](crate::file::check) always reads it.
+//! *Rule.* Let the blocks from S on end at number e. A valid block n > e of the same life with D > e proves that e was durable, and one with G above
+//! the slot's generation proves that a newer slot was durable. (The second kind of damage is nearly always found by D as well, because blocks below
+//! the S of a newer slot are overwritten by blocks with a higher D. G distinguishes the two kinds.) Recovery looks for such a block near e. Only if
+//! it finds one, it reads the whole ring to report what is lost; [`check`](crate::file::check) always reads it.
 
 use std::fmt;
 use std::io;
@@ -15,30 +15,30 @@ use super::slot::CheckpointSlot;
 use crate::log::Record;
 use crate::memory::device::Device;
 
-/// Returns whether this block proves damage in a log that ends at number `end` behind this slot.
+/// Returns whether this block proves damage in a log that ends at number `end` after this slot.
 pub(super) fn proves_damage(head: &BlockHead, slot: &CheckpointSlot, end: u64) -> bool {
     head.life == slot.life && (head.number > end && head.durable > end || head.generation > slot.generation)
 }
 
-/// Where the log ends too early, and what is behind that.
+/// A log that ends too early, and what follows its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogDamage {
     /// The number of the block that does not fit.
     end: u64,
     /// The generation of the newest slot.
     generation: u64,
-    /// The first block that says that `end` was durable.
+    /// The first block that proves that `end` was durable.
     witness: Option<u64>,
-    /// The highest generation of a durable slot that a block names.
+    /// The highest generation of a durable slot that a block proves.
     newest: u64,
-    /// Whole blocks behind the end.
+    /// The number of intact blocks behind the end.
     pub blocks: u64,
-    /// Transactions whose commit records are in them.
+    /// The number of transactions whose commit records are in these blocks.
     pub transactions: u64,
 }
 
 impl LogDamage {
-    /// Reads the whole ring, whose blocks behind this slot end at number `end`.
+    /// Reads the whole ring. Its blocks after this slot end at number `end`.
     ///
     /// # Errors
     /// Returns the device's error.
@@ -59,7 +59,7 @@ impl LogDamage {
             newest = newest.max(head.generation);
             if head.number > end {
                 blocks += 1;
-                // A block whose records cannot be read counts without transactions.
+                // A block with unreadable records counts as one without transactions.
                 let _ = unpack(block, head.records, |record| {
                     transactions += u64::from(matches!(record, Record::Commit { .. }));
                     Ok(())

@@ -1,17 +1,17 @@
 //! The device of real files.
 //!
-//! *The log* is written with `O_DIRECT | O_DSYNC`: past the page cache, durable on return, and cheap because
-//! the file is full of zeros beforehand, so that no metadata changes. Where the file system refuses
-//! `O_DIRECT` (tmpfs) the write is `pwritev2(RWF_DSYNC)`, and where that is refused a write and fdatasync.
+//! *The log* is written with `O_DIRECT | O_DSYNC`: past the page cache and durable on return. This is cheap because the file is filled with zeros
+//! beforehand, so that no metadata changes. If the file system refuses `O_DIRECT` (tmpfs), the log is written with `pwritev2(RWF_DSYNC)`, and if that
+//! is refused too, with a write and fdatasync.
 //!
-//! *The heap* is written with `O_DIRECT` where possible, so that a checkpoint does not fill the page cache
-//! with what the next flush then has to push out; it becomes durable by fdatasync.
+//! *The heap* is written with `O_DIRECT` if possible, so that a checkpoint does not fill the page cache with data that the next flush has to write.
+//! It becomes durable with fdatasync.
 //!
-//! The unbuffered descriptors are opened beside the given ones and tried at once:
-//! whatever is refused then is never used. Transfers that are not aligned go through the page cache.
+//! The unbuffered descriptors are opened beside the given ones and tried immediately; one that is refused is never used. Transfers that are not
+//! aligned go through the page cache.
 //!
-//! On macOS both files are written through the page cache, and become durable by `F_FULLFSYNC`, which the standard library's
-//! `sync_data` is there.
+//! On macOS both files are written through the page cache, and become durable with `F_FULLFSYNC`, which the standard library's `sync_data` uses
+//! there.
 
 use std::fs::File;
 use std::io;
@@ -40,16 +40,16 @@ pub struct FileDevice {
     heap: OpenFile,
     log: OpenFile,
     checksums: Option<OpenFile>,
-    /// Bytes that heap and log have at least.
+    /// The least sizes that heap and log have, in bytes.
     sizes: [AtomicU64; 2],
-    /// From here on the heap file has no holes: it has grown since it was opened.
+    /// The offset from which on the heap file has no holes, because it has grown there since it was opened.
     solid: AtomicU64,
     /// Whether parts of the heap file that are in use have no disk space of their own.
     is_lacking: AtomicBool,
     counts: Counts,
 }
 
-/// What a pool's device has been asked to do since it was opened.
+/// Counts of the operations of a pool's device since it was opened.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -66,15 +66,15 @@ pub struct FileDevice {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCounters {
-    /// Durable writes to the log: groups of transactions that were made durable together.
+    /// Number of durable writes to the log; each makes a group of transactions durable together.
     pub log_writes: u64,
-    /// Bytes of the log that these wrote.
+    /// Bytes of the log that these have written.
     pub log_bytes: u64,
-    /// Writes to the heap file: pages, checkpoint slots, the state.
+    /// Number of writes to the heap file: pages, checkpoint slots, the state.
     pub heap_writes: u64,
-    /// Bytes of the heap file that these wrote.
+    /// Bytes of the heap file that these have written.
     pub heap_bytes: u64,
-    /// Flushes of the heap file.
+    /// Number of flushes of the heap file.
     pub heap_flushes: u64,
 }
 
@@ -85,33 +85,33 @@ struct Counts {
     heap_writes: AtomicU64,
     heap_bytes: AtomicU64,
     heap_flushes: AtomicU64,
-    /// How long each durable write of the log took.
+    /// The times that durable writes of the log took.
     log_write_durations: Stopwatch,
 }
 
 fn count(counter: &AtomicU64, more: u64) {
-    // Nothing is ordered by a count.
+    // A count orders nothing.
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
 struct OpenFile {
     buffered: SharedFile,
-    /// The same file, unbuffered; the log's is synchronous too.
+    /// The same file without buffering. The log's descriptor is synchronous as well.
     direct: Option<File>,
-    /// Offset and length of an unbuffered transfer are multiples of this.
+    /// The offset and the length of an unbuffered transfer must be multiples of this.
     sector: u64,
 }
 
-/// The sector of most devices; for the others it is [`ALIGNMENT`].
+/// The sector size of most devices; others get [`ALIGNMENT`].
 const SMALL_SECTOR: usize = 512;
 
 impl OpenFile {
     fn with_direct(buffered: SharedFile, writable: bool, durable: bool) -> Self {
         let direct = system::open_unbuffered(&buffered, writable, durable)
             .ok()
-            // Some file systems accept the flag and refuse the transfer. An empty file reads as nothing.
+            // Some file systems accept the flag but refuse the transfer. Reading an empty file succeeds with no bytes.
             .filter(|file| file.read_at(&mut AlignedBuffer::new(ALIGNMENT), 0).is_ok());
-        // Only what is read tells: at the end of a file every length is right.
+        // Only a read of existing bytes shows this: at a file's end, each length is accepted.
         let is_small = |file: &File| {
             let read = file.read_at(&mut AlignedBuffer::new(ALIGNMENT)[..SMALL_SECTOR], SMALL_SECTOR as u64);
             matches!(read, Ok(SMALL_SECTOR))
@@ -120,7 +120,7 @@ impl OpenFile {
         Self { buffered, direct, sector: sector as u64 }
     }
 
-    /// The unbuffered descriptor, if this transfer suits it.
+    /// Returns the unbuffered descriptor if it can do this transfer.
     fn direct_for(&self, offset: u64, length: usize) -> Option<&File> {
         let aligned = offset.is_multiple_of(self.sector) && (length as u64).is_multiple_of(self.sector);
         self.direct.as_ref().filter(|_| aligned && length > 0)
@@ -131,19 +131,19 @@ fn is_aligned(bytes: &[u8]) -> bool {
     bytes.as_ptr().addr().is_multiple_of(ALIGNMENT)
 }
 
-/// At every so many durable writes of the log, and at every flush of the heap, both files are looked at. At each it would take some
-/// hundredths of a write; what was acknowledged before somebody deleted a file is lost with it in any case.
+/// The device checks both files after this many durable writes of the log, and at each flush of the heap. A check at each write would take some
+/// hundredths of the write's time. If another program deletes a file, what was acknowledged before is lost in any case.
 const LOOK_EVERY: u64 = 16;
 
-/// From so many bytes on, what is kept in memory, too, is on its way to the disk before it is flushed: the next piece is prepared meanwhile.
+/// The device starts to write pieces of at least this many bytes before they are flushed, so that the next piece is prepared meanwhile.
 const BEGUN_BYTES: usize = 64 << 10;
 
-/// Threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
+/// Number of threads that write scattered pages: an unbuffered write waits for the device, which can do several at a time.
 const WRITERS: usize = 16;
-/// Runs of pages for each of them, at least.
+/// The least number of runs of pages for each of these threads.
 const RUNS_A_WRITER: usize = 4;
 
-/// Writes all of `from` through an unbuffered descriptor, from an aligned copy if it must.
+/// Writes all of `from` with an unbuffered descriptor, if necessary from an aligned copy.
 fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
     if is_aligned(from) {
         return file.write_all_at(from, offset);
@@ -153,7 +153,7 @@ fn write_direct(file: &File, offset: u64, from: &[u8]) -> io::Result<()> {
     file.write_all_at(&copy, offset)
 }
 
-/// Writes all of `from` with `RWF_DSYNC`. `false`: the system does not know that here.
+/// Writes all of `from` with `RWF_DSYNC`. Returns false if the system does not support that here.
 fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Result<bool> {
     while !from.is_empty() {
         match system::write_durable(file, offset, from) {
@@ -171,42 +171,42 @@ fn write_synchronously(file: &File, mut offset: u64, mut from: &[u8]) -> io::Res
 }
 
 impl FileDevice {
-    /// The device of these two files, open for reading, and for writing where `writable`. The caller has
-    /// locked them, and they are unlocked with the last [`SharedFile`] of each.
+    /// Creates the device of these two files, which are open for reading and, if `writable` is set, for writing. The caller has locked them. Each is
+    /// unlocked with its last [`SharedFile`].
     pub fn new(heap: impl Into<SharedFile>, log: impl Into<SharedFile>, writable: bool) -> Self {
         let (heap, log) = (heap.into(), log.into());
         Self::over(OpenFile::with_direct(heap, writable, false), OpenFile::with_direct(log, writable, true))
     }
 
-    /// Returns whether it has a file of checksums.
+    /// Returns whether the device has a file of checksums.
     pub fn has_checksums(&self) -> bool {
         self.checksums.is_some()
     }
 
-    /// The same through the page cache only, as where `O_DIRECT` is refused.
+    /// Creates the device like [`FileDevice::new`], but through the page cache only, as if `O_DIRECT` were refused.
     pub fn buffered(heap: impl Into<SharedFile>, log: impl Into<SharedFile>) -> Self {
         let buffered = |buffered| OpenFile { buffered, direct: None, sector: ALIGNMENT as u64 };
         Self::over(buffered(heap.into()), buffered(log.into()))
     }
 
     fn over(heap: OpenFile, log: OpenFile) -> Self {
-        // Of a file that cannot be looked at nothing is known, and the next access says why.
+        // If a file's size cannot be read, the next access reports why.
         let size = |file: &OpenFile| file.buffered.metadata().map_or(0, |about| about.len()).into();
         let sizes = [size(&heap), size(&log)];
         let (solid, is_lacking) = (u64::MAX.into(), AtomicBool::new(false));
         Self { heap, log, checksums: None, sizes, solid, is_lacking, counts: Counts::default() }
     }
 
-    /// With a file of checksums, too.
+    /// Adds a file of checksums.
     pub fn with_checksums(self, file: Option<SharedFile>) -> Self {
         let file = file.map(|buffered| OpenFile { buffered, direct: None, sector: ALIGNMENT as u64 });
         Self { checksums: file, ..self }
     }
 
-    /// Fails if one of the files was deleted or cut short by somebody else: what is written to it would be lost.
+    /// Returns an error if another program has deleted or truncated one of the files, since writes to it would be lost.
     fn check_files(&self) -> io::Result<()> {
         for file in [DeviceFile::Heap, DeviceFile::Log] {
-            // First, since another thread may have the file grow meanwhile.
+            // The size is loaded first, because another thread may let the file grow meanwhile.
             let size = self.sizes[file as usize].load(Ordering::Acquire);
             let (links, bytes) = system::links_and_bytes(&self.file(file).buffered)?;
             if links == 0 || bytes < size {
@@ -216,7 +216,8 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Takes disk space for what the log, and the checksums, have none of: a copy may have holes, or share it with the original.
+    /// Allocates disk space for those parts of the log and of the checksums that have none of their own: a copied file may have holes, or share space
+    /// with the original.
     ///
     /// # Errors
     /// Returns an error if the disk is full.
@@ -231,8 +232,8 @@ impl FileDevice {
         Ok(())
     }
 
-    /// Takes disk space for what these parts of the heap file, which are in use, have none of. What the disk has no room for is taken when a
-    /// transaction changes it ([`Device::needs_space`]), before that is acknowledged.
+    /// Allocates disk space for those parts of the heap file in use that have none of their own. If the disk has no room, a transaction that changes
+    /// such a part allocates its space before it is acknowledged ([`Device::needs_space`]).
     ///
     /// # Errors
     /// Returns an error if the file cannot be looked at or if the disk is full, on a file system where reading a hole takes space.
@@ -257,7 +258,7 @@ impl FileDevice {
         Ok(())
     }
 
-    /// What it has been asked to do.
+    /// Returns the counts.
     pub fn counters(&self) -> DeviceCounters {
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         DeviceCounters {
@@ -269,7 +270,7 @@ impl FileDevice {
         }
     }
 
-    /// How long each durable write of the log took.
+    /// Returns the times that durable writes of the log took.
     pub(crate) fn log_write_durations(&self) -> Durations {
         self.counts.log_write_durations.durations()
     }
@@ -285,7 +286,7 @@ impl FileDevice {
     }
 
     /// # Panics
-    /// Panics if it has no checksums, and is asked for them.
+    /// Panics if the file of checksums is requested and there is none.
     fn file(&self, file: DeviceFile) -> &OpenFile {
         match file {
             DeviceFile::Heap => &self.heap,
@@ -315,7 +316,7 @@ impl Device for FileDevice {
         let open = self.file(file);
         match (file, open.direct_for(offset, from.len())) {
             (DeviceFile::Heap, Some(direct)) => write_direct(direct, offset, from),
-            // The log's unbuffered descriptor is synchronous: not for what need not be durable at once.
+            // The log's unbuffered descriptor is synchronous, which is too slow for what need not be durable immediately.
             _ => open.buffered.write_all_at(from, offset),
         }
     }
@@ -352,7 +353,7 @@ impl Device for FileDevice {
             return work();
         }
         std::thread::scope(|scope| {
-            // What the system has no thread for this one does.
+            // If the system cannot start a thread, this thread does its work.
             let others: Vec<_> = (1..writers).map_while(|_| start_scoped(scope, work).ok()).collect();
             let own = work();
             let joined = others.into_iter().map(|other| other.join());
@@ -414,8 +415,8 @@ impl Device for FileDevice {
     }
 
     fn allocate(&self, file: DeviceFile, offset: u64, bytes: u64) -> io::Result<()> {
-        // Even where nothing is to be done, the system may have to wait for its own journal. Whoever punched a hole did so before a
-        // transaction by which others came to know of the space.
+        // The system may have to wait for its own journal even if there is nothing to do. A thread that punches a hole does so before the transaction
+        // through which others learn of the space.
         if file == DeviceFile::Heap && offset >= self.solid.load(Ordering::Relaxed) {
             return Ok(());
         }

@@ -1,17 +1,16 @@
 //! The group flush of the shared log: one durable write for all transactions that wait.
 //!
-//! One waiter at a time leads: under the latch it closes the block being filled, then writes all closed
-//! blocks with one durable write (two where the ring wraps), publishes how far the log is durable, and wakes
-//! the others. Who comes meanwhile shares the next flush. Waiters hold no locks, so that conflicting
-//! transactions share flushes too.
+//! One waiting thread at a time leads: it takes the latch and closes the block that is being filled, then writes all closed blocks with one durable
+//! write (two if the ring wraps), publishes how far the log is durable, and wakes the others. Threads that arrive meanwhile share the next flush.
+//! Threads that wait hold no locks, so that conflicting transactions can share flushes too.
 //!
 //! # Marks
 //!
-//! Each block says up to where the log was durable when its write began, so that recovery tells a block that rotted from the end of the log
-//! ([`block`](super::block)). A checkpoint writes a page only after a *durable block* says so of all that the page may hold
-//! ([`SharedLog::wait_marked`]); where no commit writes such a block, the checkpoint has an empty one written, a *mark*. There is
-//! always room for it, though only the checkpoint can free the ring: it needs one only if a transaction was appended since the last mark, that
-//! one has released a block, and reservations leave one free.
+//! Each block contains up to where the log was durable when the block's write began. With this, recovery distinguishes a damaged block from the end
+//! of the log ([`block`](super::block)). A checkpoint writes a page only after a *durable block* proves that all transactions in the page are durable
+//! ([`SharedLog::wait_marked`]). If no commit writes such a block, the checkpoint has an empty one written, a *mark*. There is always room for a
+//! mark, though only the checkpoint can free the ring: a mark is needed only if a transaction was appended since the last one, that transaction has
+//! released a block, and reservations leave one block free.
 
 use crate::error::Result;
 use crate::layout::View;
@@ -23,20 +22,20 @@ use super::block::{self, BLOCK_BYTES, BLOCK_WORDS, BlockHead, HEADER_WORDS, RECO
 use super::shared_log::{Failure, SharedLog};
 use crate::log::RECORD_BLOCKS;
 
-/// The most blocks in one write: F of the rules of recovery.
+/// The most blocks in one write, which is F in the rules of recovery.
 pub(super) const WRITE_BLOCKS: u64 = 256;
 
 impl SharedLog {
-    /// Waits until the transaction with this TxID, and all before it, are durable in the log; leads a flush if nobody does.
+    /// Waits until the transaction with this TxID and all before it are durable in the log. Leads a flush if no other thread does.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned), after which the outcome is unknown.
     pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
         let memory = &view.memory;
         self.wait_flushed(view, false, || memory.load(self.durable_transaction()) >= transaction)
     }
 
-    /// Waits until a durable block says that all blocks below `end`, which are durable, were so before it was written.
+    /// Waits until a durable block proves that all blocks below `end`, which are durable, were durable before that block was written.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
@@ -45,7 +44,8 @@ impl SharedLog {
         self.wait_flushed(view, true, || memory.load(self.marked()) >= end)
     }
 
-    /// Waits until `is_done`; leads flushes if nobody does, with a mark if `marks` and there is nothing else to write.
+    /// Waits until `is_done` returns true. Leads flushes if no other thread does. If `marks` is set and there is nothing else to write, writes a
+    /// mark.
     pub(super) fn wait_flushed<M: Memory>(
         &self,
         view: &View<M>,
@@ -63,7 +63,7 @@ impl SharedLog {
                 memory.wait(self.flushes(), flushes);
                 continue;
             }
-            // The last leader may have done it since.
+            // The last leader may have done it in the meantime.
             let lead = || {
                 self.check_poison(memory)?;
                 if is_done() { Ok(()) } else { self.flush(view, marks) }
@@ -77,7 +77,7 @@ impl SharedLog {
         }
     }
 
-    /// Closes the block being filled, if it has a record. Under the latch.
+    /// Closes the block that is being filled, if it has a record. The caller holds the latch.
     pub(super) fn close_block<M: Memory>(&self, memory: &M) -> u64 {
         let (number, records) = (memory.load(self.filling()), memory.load(self.filled()));
         if records == 0 {
@@ -89,9 +89,8 @@ impl SharedLog {
         number + 1
     }
 
-    /// Closes an empty block if there is room for one. There is, once the transactions that were appended have released the blocks that they reserved
-    /// and did not use.
-    /// Under the latch, when no block waits to be written.
+    /// Closes an empty block if there is room for one, as there is once the appended transactions have released the blocks that they reserved but did
+    /// not use. The caller holds the latch, and no block waits to be written.
     fn close_mark<M: Memory>(&self, memory: &M, number: u64) -> u64 {
         let claimed = load_in_order(memory, self.claimed());
         let is_full = claimed + 1 > memory.load(self.start()) + self.ring_blocks(memory);
@@ -107,7 +106,7 @@ impl SharedLog {
         number + 1
     }
 
-    /// Makes everything appended so far durable; the caller leads.
+    /// Makes all that was appended so far durable. The caller leads.
     fn flush<M: Memory>(&self, view: &View<M>, marks: bool) -> Result<()> {
         let memory = &view.memory;
         let device = self.device(view)?;
@@ -119,12 +118,12 @@ impl SharedLog {
         }
         let last = memory.load(self.last_transaction());
         unlock(memory, self.latch());
-        // It does not change while there are blocks to write.
+        // The ring does not change while there are blocks to write.
         let (ring, has_blocks) = (self.ring_blocks(memory), from < to);
         while from < to {
-            // As far as the ring goes before it wraps.
+            // The write ends where the ring wraps.
             let count = (to - from).min(ring - from % ring).min(WRITE_BLOCKS);
-            // Of the last block only the sectors that it uses: what follows them in a block is undefined.
+            // Only the used sectors of the last block are written; the rest of it is undefined.
             let length = |used| {
                 (count - 1) * BLOCK_BYTES + u64::next_multiple_of(used, device.sector(DeviceFile::Log))
             };
@@ -142,20 +141,20 @@ impl SharedLog {
                 self.write_blocks(memory, device, from, &buffer[..length(used) as usize])
             };
             written.map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
-            // Before the blocks count as durable: who waits for those of this write needs a later one.
+            // This comes before the blocks count as durable: a thread that waits for a proof of these blocks needs a later one.
             memory.store(self.marked(), from);
             from += count;
         }
         if has_blocks {
             memory.store(self.marked_transaction(), memory.load(self.durable_transaction()));
         }
-        // The TxID first: who sees staging free may rely on nothing else.
+        // The TxID is stored first, because a thread that sees staging free relies on it.
         memory.store(self.durable_transaction(), last);
         memory.store(self.durable(), to);
         Ok(())
     }
 
-    /// Copies a closed block out of staging and seals it; the bytes that it uses.
+    /// Copies a closed block from staging and seals it. Returns the number of bytes that it uses.
     fn collect<M: Memory>(&self, memory: &M, number: u64, durable: u64, into: &mut [u8]) -> u64 {
         let staged = self.staged(number);
         let records = memory.load(staged).min(RECORDS_PER_BLOCK);
@@ -183,12 +182,12 @@ impl SharedLog {
         }
     }
 
-    /// The highest TxID that is in the log, durable or not.
+    /// Returns the highest TxID in the log, durable or not.
     pub(crate) fn appended_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
         view.memory.load(self.last_transaction())
     }
 
-    /// The highest TxID that is durable.
+    /// Returns the highest durable TxID.
     pub fn durable_up_to<M: Memory>(&self, view: &View<M>) -> u64 {
         view.memory.load(self.durable_transaction())
     }

@@ -1,9 +1,8 @@
 //! The `Sync` domain: durability on an ordinary file, by a log that all workers share.
 //!
-//! The heap file is mapped *privately*, so that the mapping is a volatile cache of it, and nothing that a
-//! transaction stores reaches the file by itself. What makes a transaction durable is the [`SharedLog`], a
-//! ring of 4 KB blocks in a second file; what brings its stores into the heap file is a checkpoint, after
-//! which the ring's blocks are free again; what puts the two together after a crash is recovery.
+//! The heap file is mapped *privately*: the mapping is a volatile cache of the file, and nothing that a transaction stores reaches the file by
+//! itself. The [`SharedLog`], a ring of 4 KB blocks in a second file, makes transactions durable. A checkpoint writes their words to the heap file
+//! and frees the ring's blocks. After a crash, recovery combines the two files.
 //!
 //! | file | holds |
 //! |---|---|
@@ -25,8 +24,8 @@
 //! | `damage.rs` | how blocks of the log prove that it was longer |
 //! | `repair.rs` | what is damaged in log header and slots, and what mends it |
 //!
-//! All protocol state lies in volatile words and is reached through [`Memory`](crate::memory::Memory), so
-//! that a hosted world interleaves it and the crash checker can cut it anywhere.
+//! All protocol state is in volatile words that are accessed through [`Memory`](crate::memory::Memory), so that a hosted world can interleave the
+//! accesses and the crash checker can stop them anywhere.
 
 mod alone;
 mod block;

@@ -1,19 +1,19 @@
-//! Pages of the heap: which are dirty, and which are this process's own copies.
+//! The states of the heap's pages: which are dirty, and which are this process's own copies.
 //!
-//! The heap is mapped privately, so that each page that is stored to becomes memory of this process, and stays so. Three bitmaps
-//! tell of pages: two of the *dirty* ones, of which commits mark one while a checkpoint writes the pages of the other; and one of the
-//! *private* ones, which were stored to since they were last given back. Commits mark a page as private when they mark it dirty.
+//! The heap is mapped privately, so that each page that is stored to becomes memory of this process, and remains so. Three bitmaps describe the
+//! pages. Two are of *dirty* pages: commits mark one of them while a checkpoint writes the pages of the other. One is of *private* pages, which were
+//! stored to since they were last given back. When commits mark a page as dirty, they mark it as private too.
 //!
 //! # Giving back
 //!
-//! When a checkpoint has ended and there are more private pages than the bound, it goes on to give back clean ones, in
-//! batches, where a hand stands that goes round the heap. It closes the gate, and so nobody is in commit: nobody is about to store to
-//! a page that seems clean. A page that is in neither bitmap of dirty ones then has the contents that were last written to the file,
-//! and its memory can go: the next access reads it from there. A batch holds commits up for as long as this takes, some tens of
-//! microseconds. Whoever reads meanwhile finds the same words, there or here.
+//! If there are more private pages than the bound when a checkpoint has ended, it gives back clean ones in batches, continuing round the heap where
+//! the last batch ended. For each batch it closes the gate and waits until no thread is in commit, so that no thread is about to store to a page that
+//! seems clean. A page that is in neither bitmap of dirty pages has the contents that were last written to the file. Its memory can be given back:
+//! the next access reads it from the file. A batch delays commits by some tens of microseconds. Threads that read meanwhile find the same words,
+//! whether in memory or in the file.
 //!
-//! The system may have larger pages than these, as many aarch64 machines do. It gives back whole ones of its own: those with a private
-//! page and without a dirty one, among the chunks, where nobody stores to a page that is not marked.
+//! The system's pages may be larger than these, as on many aarch64 machines. Whole pages of the system are then given back if they contain a private
+//! page and no dirty one. This is done only among the chunks, where no thread stores to an unmarked page.
 
 use crate::layout::{PAGE_BYTES, View};
 use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
@@ -21,15 +21,15 @@ use crate::memory::{Memory, PersistentAddress, Space, Step, VolatileAddress};
 use super::shared_log::{Failure, SharedLog};
 use crate::error::Result;
 
-/// The number of the bitmap of private pages; those of the dirty ones are 0 and 1.
+/// The number of the bitmap of private pages. Those of dirty pages are 0 and 1.
 const PRIVATE: u64 = 2;
-/// How many bitmaps there are: two more are of recent pages (`past_log.rs`), and the last one has a TxID for each word of the others.
+/// The number of bitmaps. Two more are of recent pages (`past_log.rs`), and the last one has a TxID for each word of the others.
 pub(super) const BITMAPS: u64 = 6;
 
-/// Pages given back while the gate is closed.
+/// Number of pages that are given back while the gate is closed once.
 const BATCH_PAGES: u64 = 512;
 
-/// The bits of the pages in the `bytes` bytes at `at`, whole pages, by bitmap word.
+/// Returns the bits of the pages in the `bytes` bytes at `at`, which are whole pages, by word of the bitmap.
 pub(super) fn bits_of(at: PersistentAddress, bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let pages = at.offset() / PAGE_BYTES..(at.offset() + bytes) / PAGE_BYTES;
     (pages.start / 64..pages.end.div_ceil(64)).map(move |index| {
@@ -39,7 +39,7 @@ pub(super) fn bits_of(at: PersistentAddress, bytes: u64) -> impl Iterator<Item =
     })
 }
 
-/// All bits of those groups, of `group` bits each, that have one in `bits`.
+/// Returns all bits of those groups of `group` bits that have a bit in `bits`.
 fn whole_groups(bits: u64, group: u64) -> u64 {
     let mask = u64::MAX >> (64 - group.min(64));
     let groups = (0..64).step_by(group.min(64) as usize).map(|at| mask << at);
@@ -62,7 +62,7 @@ impl SharedLog {
         lines: impl Iterator<Item = PersistentAddress>,
     ) {
         let memory = &view.memory;
-        // No checkpoint changes the bitmap while this thread is in commit.
+        // No checkpoint switches the bitmaps while this thread is in commit.
         let active = memory.load(self.active_bitmap());
         let (mut last, mut marked, mut copied) = (u64::MAX, 0, 0);
         for line in lines {
@@ -86,7 +86,7 @@ impl SharedLog {
         }
     }
 
-    /// Marks a page; whether it was not.
+    /// Marks a page. Returns whether it was unmarked.
     fn mark<M: Memory>(&self, memory: &M, which: u64, page: u64) -> bool {
         let (word, bit) = (self.bitmap(which, page / 64), 1 << (page % 64));
         let mut old = memory.load(word);
@@ -99,24 +99,24 @@ impl SharedLog {
         false
     }
 
-    /// Counts these pages, which recovery has stored to, among the private ones.
+    /// Marks these pages, to which recovery has stored, as private.
     pub(super) fn mark_private<M: Memory>(&self, memory: &M, pages: &[u64]) {
         let marked = pages.iter().filter(|&&page| self.mark(memory, PRIVATE, page)).count();
         memory.fetch_add(self.count(PRIVATE), marked as u64);
     }
 
-    /// Where private pages are counted.
+    /// Returns the address of the number of private pages.
     fn private_count(&self) -> VolatileAddress {
         self.count(PRIVATE)
     }
 
-    /// Bytes of the heap that are this process's own copies, and their bound.
+    /// Returns the size in bytes of the process's own copies of the heap, and its bound.
     pub fn private_bytes<M: Memory>(&self, memory: &M) -> (u64, u64) {
         (memory.load(self.private_count()) * PAGE_BYTES, self.private_bound * PAGE_BYTES)
     }
 
-    /// Gives back clean pages while there are more private ones than the bound; how many. The caller runs the checkpoints, and
-    /// those that it took are written.
+    /// Gives back clean pages while there are more private ones than the bound. Returns their number. The calling thread takes the checkpoints, and
+    /// the pages of those that it has taken are written.
     pub(super) fn give_back_clean<M: Memory>(&self, view: &View<M>) -> u64 {
         let memory = &view.memory;
         let all = Self::bitmap_words(memory.size(Space::Persistent).min(view.layout.end().offset()));
@@ -128,7 +128,7 @@ impl SharedLog {
             if wanted == 0 {
                 break;
             }
-            // With the gate open: most of the bitmap may be empty.
+            // This reads the bitmap with the gate open, since most of it may be empty.
             words.clear();
             let mut found = 0;
             while found < wanted && looked < all {
@@ -148,7 +148,7 @@ impl SharedLog {
         given
     }
 
-    /// Bits of the private pages of bitmap word `index` that are not dirty, nor is any page that goes with them.
+    /// Returns the bits of bitmap word `index` for private pages that are not dirty, and whose system page contains no dirty page.
     fn clean<M: Memory>(&self, view: &View<M>, index: u64) -> u64 {
         let memory = &view.memory;
         let private = memory.load(self.bitmap(PRIVATE, index));
@@ -173,18 +173,18 @@ impl SharedLog {
         given
     }
 
-    /// Gives back the clean pages of the `bytes` bytes at `at`, for the only one who stores to any.
+    /// Gives back the clean pages of the `bytes` bytes at `at`. No other thread stores to any page.
     pub(crate) fn give_back_range<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
         self.give_back_words(view, bits_of(at, bytes));
     }
 
-    /// Gives back the clean pages among these bits of bitmap words; how many.
+    /// Gives back the clean pages among these bits of bitmap words. Returns their number.
     fn give_back_words<M: Memory>(&self, view: &View<M>, words: impl Iterator<Item = (u64, u64)>) -> u64 {
         let memory = &view.memory;
         let (mut given, mut run) = (0, 0..0);
         let give_back = |run: std::ops::Range<u64>| {
             if !run.is_empty() {
-                // With the pages that go with them.
+                // The range is extended to whole pages of the system.
                 let first = (run.start * PAGE_BYTES) & !(memory.page_bytes() - 1);
                 let end = (run.end * PAGE_BYTES).next_multiple_of(memory.page_bytes());
                 let end = end.min(memory.size(Space::Persistent));
@@ -221,24 +221,24 @@ impl SharedLog {
         memory.flush_file().map_err(|error| self.poison(memory, Failure::HeapFlush, &error))
     }
 
-    /// Gives back the memory of `bytes` bytes at `at`, whole pages that are clean, that nobody stores to and whose contents nobody needs.
+    /// Gives back the memory of `bytes` bytes at `at`. They are whole clean pages to which no thread stores, and whose contents are not needed.
     pub(crate) fn give_back_unused<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
         let memory = &view.memory;
-        // A checkpoint gives back as well.
+        // A checkpoint also gives back pages, so it must not run now.
         self.keep_checkpoints(memory);
         self.forget_private(memory, at, bytes);
         memory.give_back(at, bytes);
         self.let_checkpoints(memory);
     }
 
-    /// Counts the pages of these bytes no longer among the private ones.
+    /// Removes the pages of these bytes from the private ones.
     pub(super) fn forget_private<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) {
         let forgotten: u64 =
             bits_of(at, bytes).map(|(index, mask)| self.clear_private(memory, index, mask)).sum();
         memory.fetch_add(self.private_count(), forgotten.wrapping_neg());
     }
 
-    /// Clears these bits of a word of the bitmap of private pages; how many were set.
+    /// Clears these bits in a word of the bitmap of private pages. Returns how many were set.
     fn clear_private<M: Memory>(&self, memory: &M, index: u64, mask: u64) -> u64 {
         let word = self.bitmap(PRIVATE, index);
         let mut old = memory.load(word);

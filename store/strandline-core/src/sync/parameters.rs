@@ -1,10 +1,10 @@
-//! The sizes of a `Sync` pool that are no part of its layout.
+//! The sizes of a `Sync` pool that do not belong to its layout.
 
 use super::block::{MAXIMAL_RING, MINIMAL_RING};
 use crate::error::{Error, Result};
 use crate::layout::PAGE_BYTES;
 
-/// Sizes of a `Sync` pool that are no part of its layout.
+/// The sizes of a `Sync` pool that do not belong to its layout.
 ///
 /// ```
 /// # use strandline_core::{self as strandline, Domain, Pool};
@@ -22,36 +22,36 @@ use crate::layout::PAGE_BYTES;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncParameters {
-    /// The most 4 KB blocks that the ring comes to have. It becomes larger while checkpoints come too often because it is half full, and
-    /// when a transaction needs more. A ring that has more already keeps them.
+    /// The greatest number of 4 KB blocks in the ring. The ring is enlarged if checkpoints are frequent because it is half full, or if a transaction
+    /// needs more. A ring that is already larger stays as it is.
     pub ring_blocks: u64,
-    /// 4 KB blocks in the ring of a new log, if `ring_blocks` is not less.
+    /// Number of 4 KB blocks in the ring of a new log, unless `ring_blocks` is less.
     pub initial_ring_blocks: u64,
-    /// Dirty 4 KB pages at which a checkpoint begins. What was committed since is replayed by the next open if the pool is not closed, so that
-    /// fewer mean a faster restart; and more mean that pages which change again and again are written less often.
+    /// Number of dirty 4 KB pages at which a checkpoint begins. If the pool is not closed, the next open replays what was committed since. Fewer
+    /// pages mean a faster restart; more pages mean that pages which change frequently are written less often.
     pub dirty_pages: u64,
-    /// Dirty 4 KB pages at which commits wait for a checkpoint, and at which a large transaction writes them. The more there are, the more
-    /// changes reach the device together. `None`: a quarter of `Options::memory`.
+    /// Number of dirty 4 KB pages at which commits wait for a checkpoint, and at which a large transaction writes its pages. With more pages, more
+    /// changes are written together. `None` means a quarter of `Options::memory`.
     pub most_dirty_pages: Option<u64>,
-    /// 4 KB pages of the heap that may be copies in this process's memory. Clean pages beyond that are released to the system after each
-    /// checkpoint, and read from the heap file when they are next needed. `None`: three quarters of
-    /// `Options::memory`.
+    /// Number of 4 KB pages of the heap that may be copies in this process's memory. After each checkpoint, clean pages beyond that are released to
+    /// the system, and read from the heap file when they are next needed. `None` means three quarters of `Options::memory`.
     pub memory_pages: Option<u64>,
-    /// 4 KB blocks of memory, beyond what the largest transaction takes, in which blocks wait to be written.
+    /// Number of 4 KB blocks of memory in which blocks wait to be written, beyond what the largest transaction takes.
     pub staging_blocks: u64,
-    /// Recovery that finds a damaged block in the middle of the log drops all transactions from there on, and says how many
-    /// ([`SyncRecoveryReport::lost_transactions`](super::SyncRecoveryReport::lost_transactions)), instead of being an error. Acknowledged transactions are lost,
-    /// and where a checkpoint had begun pages may hold parts of them: check what is left, or read it out. For what cannot be opened otherwise and has no backup.
+    /// If recovery finds a damaged block in the middle of the log, it drops all transactions from there on instead of returning an error, and reports
+    /// how many ([`SyncRecoveryReport::lost_transactions`](super::SyncRecoveryReport::lost_transactions)). Acknowledged transactions are then lost,
+    /// and if a checkpoint had begun, pages may contain parts of them: check what remains, or export it. This is for a pool that cannot be opened
+    /// otherwise and has no backup.
     pub cut_damaged_log: bool,
-    /// Keeps checksums of the heap's pages in a third file, `.sums` appended to the pool's name, which checks and backups
-    /// compare them with: so they notice what the disk, or another program, has changed. It costs 4 bytes for each page of 4 KB, and a
-    /// flush at each checkpoint. A pool that has checksums keeps them, whatever this says; one that has none gets them when it is opened so, from what
-    /// its file holds then.
+    /// Keeps checksums of the heap's pages in a third file, whose name is the pool's with `.sums` appended. Checks and backups compare the pages with
+    /// them, and thus notice what the disk or another program has changed. They cost 4 bytes for each page of 4 KB, and a flush at each checkpoint. A
+    /// pool that has checksums keeps them, whatever this value is. A pool without checksums gets them when it is opened with this set, from the
+    /// contents that its file has then.
     pub checksums: bool,
 }
 
 impl Default for SyncParameters {
-    /// A ring of 4 MB that grows up to 64 MB; a checkpoint at 16 MB of dirty pages; no checksums.
+    /// Returns a ring of 4 MB that grows up to 64 MB, a checkpoint at 16 MB of dirty pages, and no checksums.
     fn default() -> Self {
         Self {
             ring_blocks: 16384,
@@ -67,7 +67,7 @@ impl Default for SyncParameters {
 }
 
 impl SyncParameters {
-    /// Checks that such a ring can be.
+    /// Checks that such a ring is possible.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`].
@@ -86,8 +86,8 @@ impl SyncParameters {
         Ok(())
     }
 
-    /// The parameters of a pool that may take `memory` bytes (`Options::memory`): the bounds of page copies and of the log, which recovery
-    /// reads into memory, follow from it, and checkpoints begin early enough.
+    /// Adapts the parameters to a pool that may take `memory` bytes (`Options::memory`). The bounds of page copies and of the log, which recovery
+    /// reads into memory, follow from that, and checkpoints begin early enough.
     pub(crate) fn within(self, memory: u64) -> Self {
         let pages = memory / PAGE_BYTES;
         let quarter = (pages / 4).max(1);
@@ -100,12 +100,12 @@ impl SyncParameters {
         }
     }
 
-    /// Dirty pages at which commits wait.
+    /// Returns the number of dirty pages at which commits wait.
     pub(super) fn dirty_bound(&self) -> u64 {
         self.most_dirty_pages.unwrap_or(u64::MAX).max(self.dirty_pages)
     }
 
-    /// Blocks in the ring of a new log.
+    /// Returns the number of blocks in the ring of a new log.
     pub(crate) fn first_ring(&self) -> u64 {
         self.initial_ring_blocks.min(self.ring_blocks)
     }

@@ -1,35 +1,31 @@
-//! Recovery: the heap file and the log, put together after a crash; and how both begin.
+//! Recovery, which combines the heap file and the log after a crash; and the creation of both.
 //!
 //! # The protocol
 //!
-//! 1. The newest valid checkpoint slot says (generation, S, W).
-//!    If the other is damaged (a crash leaves none so: a slot lies in one sector), nothing in the log may lie beyond the
-//!    blocks that this one leads to; else it may have been the newer one, and this is an error.
-//! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not
-//!    the end of the log. The first block that does not fit, e, is the end, unless one of the next 2 F places has a block of this life, with a
-//!    number above e, whose D is above e: then e was durable. Nor may a block there have a G above the slot's generation: then a
-//!    newer slot was durable. Both are damage. (F is the most blocks of one write. One write may be in flight behind e, and leave holes;
-//!    what follows e within one write is no proof, and behind it at most one more write begins.) What this cannot see is that the
-//!    very last write is lost. A last transaction without commit record is dropped. Everything is checked before
-//!    anything is written.
-//! 3. The slot and the accepted blocks are written again in place, the same bytes, durably. What was read may
-//!    be only in the page cache, left there by a killed process or a failed flush: believing it without
-//!    writing it would build on what a power failure takes away. (The slot too: the next one goes over the
-//!    other slot, which may be the only one on the medium. Where a sector is written whole or not at all that
-//!    would do no harm; it costs one write.)
-//! 4. If a large transaction was cut short, what its journal has is put back (`alone.rs`). The transactions are replayed into memory, in
-//!    portions of so many pages, and every page that they touch, changed or not, is written to the heap file; flush. What is written and over the memory
-//!    bound is given back. Unchanged pages too: that the page cache already shows the new contents says nothing. Nor does it say that
-//!    the file is as long as it seems: where it is longer than it need be, its last page is written again.
-//! 5. The life that begins is written into the log's header, durably. Then a slot with S + N, the highest TxID accepted and that
-//!    life goes over the older slot; flush. Every number of an
-//!    earlier life is below the S + N of its durable slot, and marked with another life, so that no block it left can
-//!    ever fit again ([`block`](super::block)).
+//! 1. Take (generation, S, W) from the newest valid checkpoint slot. The other slot may be damaged, though not by a crash, since a slot is in one
+//!    sector. Then nothing in the log may follow the blocks that the valid slot leads to; otherwise the damaged slot may have been the newer one,
+//!    which is an error.
+//! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not the end of the log. The first block that
+//!    does not fit, e, is the end, unless one of the next 2 F places has a block of this life, with a number above e, whose D is above e: such a D
+//!    proves that e was durable. A block there with a G above the slot's generation proves that a newer slot was durable. Both are damage. (F is the
+//!    most blocks of one write. One write may be in flight behind e and leave holes. Blocks that follow e within one write prove nothing, and at most
+//!    one more write begins behind it.) This cannot detect that the very last write is lost. A last transaction without commit record is dropped.
+//!    Everything is checked before anything is written.
+//! 3. Write the slot and the accepted blocks again in place, with the same bytes, durably. What was read may be only in the page cache, where a
+//!    killed process or a failed flush has left it, and a power failure would remove it. (The slot is written too, because the next slot overwrites
+//!    the other one, which may be the only one on the medium. If sectors are written atomically this is not necessary, but it costs only one write.)
+//! 4. If a large transaction was interrupted, restore its journal's granules (`alone.rs`). Replay the transactions into memory in portions, and write
+//!    each page that they store to, changed or not, to the heap file; flush. Give back written pages over the memory bound. Unchanged pages are
+//!    written as well, because new contents that are already visible may be only in the page cache. The same holds for the file's length: if the file
+//!    is longer than necessary, its last page is written again.
+//! 5. Write the new life durably to the log's header. Then write a slot with S + N, the highest accepted TxID and this life over the older slot;
+//!    flush. Each block number of an earlier life is below the S + N of its durable slot and is marked with another life, so that no remaining block
+//!    can ever fit again ([`block`](super::block)).
 //!
-//! Only then does open return. A crash anywhere repeats it, to the same result: until the new slot is durable
-//! the old one and its blocks stand.
+//! Only then does open return. After a crash at any point, recovery repeats everything with the same result, because the old slot and its blocks
+//! remain valid until the new slot is durable.
 //!
-//! A reader does 1 and 2 and replays into its own mapping; it writes nothing.
+//! A process that opens the pool for reading does 1 and 2, and replays into its own mapping. It writes nothing.
 
 use std::collections::HashSet;
 use std::io;
@@ -52,18 +48,18 @@ use super::shared_log::SharedLog;
 use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
-/// Blocks read or written at a time.
+/// Number of blocks that are read or written at a time.
 const BATCH_BLOCKS: u64 = 256;
-/// Blocks written again in one durable write: each waits for the device to flush.
+/// Number of blocks that are rewritten with one durable write, since each such write waits for the device to flush.
 const AGAIN_BLOCKS: u64 = 4096;
-/// Pages written at a time.
+/// Number of pages that are written at a time.
 const BATCH_PAGES: usize = 256;
-/// Pages replayed at a time, at most, those that are written again and again counted repeatedly: they are in memory together.
+/// The most pages that are replayed at a time, because they are in memory together. A page that is stored to several times counts repeatedly.
 const REPLAYED_PAGES: u64 = 16384;
-/// Words replayed at a time, at most.
+/// The most words that are replayed at a time.
 const REPLAYED_WORDS: usize = 1 << 20;
 
-/// What the recovery of a `Sync` pool found and did.
+/// A report of what the recovery of a `Sync` pool found and did.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -85,7 +81,7 @@ pub struct SyncRecoveryReport {
     pub start: u64,
     /// Blocks of the ring that were accepted.
     pub blocks: u64,
-    /// Records in them.
+    /// Number of records in these blocks.
     pub records: u64,
     /// Transactions above the watermark, which were replayed.
     pub replayed: u64,
@@ -93,15 +89,14 @@ pub struct SyncRecoveryReport {
     pub dropped: u64,
     /// Words stored home by replaying.
     pub words: u64,
-    /// Pages of 4 KB that they lie in; written to the heap file, unless the pool is only read. The log is replayed in portions, and a page
-    /// counts in each that has stored to it.
+    /// Number of 4 KB pages of these words, which were written to the heap file unless the pool is open for reading only. The log is replayed in
+    /// portions, and a page counts in each portion that has stored to it.
     pub pages: u64,
-    /// The highest TxID accepted; new TxIDs start above it.
+    /// The highest accepted TxID. New TxIDs begin above it.
     pub watermark: u64,
-    /// Blocks that were dropped because the log is damaged before them, where
-    /// [`SyncParameters::cut_damaged_log`] allows that.
+    /// Blocks that were dropped because the log is damaged before them, which [`SyncParameters::cut_damaged_log`] allows.
     pub lost_blocks: u64,
-    /// Transactions whose ends were in them: besides those in the damaged block itself.
+    /// Transactions that end in these blocks. Those in the damaged block itself are lost too, but are not counted.
     pub lost_transactions: u64,
 }
 
@@ -109,20 +104,20 @@ pub struct SyncRecoveryReport {
 struct NewestSlot {
     slot: CheckpointSlot,
     index: u64,
-    /// The other slot is valid, too, so that no newer one can have been lost.
+    /// Whether the other slot is valid too, so that no newer one can have been lost.
     is_confirmed: bool,
 }
 
-/// What the log says above the newest slot.
+/// What recovery found in the log after the newest slot.
 struct Found {
     slot: CheckpointSlot,
     /// The newest slot's index.
     index: u64,
     /// The accepted blocks, from S on.
     blocks: Vec<u8>,
-    /// How many of the words that they write are those of committed transactions. They come first.
+    /// Number of words from committed transactions. They come first.
     committed: u64,
-    /// That of a large transaction that was cut short.
+    /// The journal of a large transaction that was interrupted.
     journal: Option<Journal>,
     report: SyncRecoveryReport,
 }
@@ -131,13 +126,12 @@ fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
     move |source| Error::io(format!("{what} the pool's {} file", file.name()), source)
 }
 
-/// Begins a pool's log: fills the log file with zeros, really written, so that no later append allocates, and
-/// writes its header; then writes the first checkpoint slot into the heap file, which is large enough already.
-/// All durable on return. TxIDs will start above `watermark` (0 for a new pool). The nonce in `identity` is to be
-/// drawn anew for each log.
+/// Creates a pool's log. Fills the log file with real zeros, so that no later append allocates, and writes its header. Then writes the first
+/// checkpoint slot to the heap file, which has its length already. All of this is durable when this returns. TxIDs will begin above `watermark` (0
+/// for a new pool). The caller draws a new nonce in `identity` for each log.
 ///
 /// # Errors
-/// The parameters are impossible, or the device fails; `ENOSPC` above all.
+/// Returns an error if the parameters are impossible or the device fails, usually with `ENOSPC`.
 pub fn create(
     device: &dyn Device,
     identity: LogIdentity,
@@ -152,7 +146,7 @@ pub fn create(
     let lives = Lives { current: CREATION, previous: CREATION };
     let header = block::header(identity, ring, lives);
     device.write_durable(log, 0, &header).map_err(cannot("write", log))?;
-    // Both, so that no slot of an earlier log is left; the one with the higher generation counts.
+    // Writes both slots, so that no slot of an earlier log remains. The one with the higher generation counts.
     for (index, generation) in [(1, 1), (0, 2)] {
         let (start, nonce, life) = (FIRST_BLOCK, identity.nonce, CREATION);
         CheckpointSlot { generation, start, watermark, nonce, life, ring }
@@ -162,20 +156,20 @@ pub fn create(
     device.flush(heap).map_err(cannot("flush", heap))
 }
 
-/// What the header of a log says.
+/// The content of a log's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHeader {
-    /// Whose log it is.
+    /// The identity of the log.
     pub identity: LogIdentity,
-    /// N, the blocks in its ring.
+    /// N, the number of blocks in the ring.
     pub ring: u64,
     pub(super) lives: Lives,
 }
 
-/// The header of the log file, if that is whole. `path` is for messages.
+/// Reads the log file's header. Messages name `path`.
 ///
 /// # Errors
-/// [`Error::LogFile`] says what is wrong; the device fails.
+/// Returns [`Error::LogFile`] if the header is wrong, and an error if the device fails.
 pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
     let wrong = |problem: String| {
         Error::LogFile {
@@ -201,7 +195,7 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
     Ok(LogHeader { identity, ring, lives })
 }
 
-/// Returns whether the log file has the header of an older format, and is that of the pool with this UUID.
+/// Returns whether the log file has a header in an older format, and belongs to the pool with this UUID.
 ///
 /// # Errors
 /// Returns an error if the device fails.
@@ -214,11 +208,11 @@ pub(crate) fn is_older_log(device: &dyn Device, pool: &[u8; 16]) -> io::Result<b
     Ok(block::is_older_header(&header, pool))
 }
 
-/// Checks a run of records, and counts what they write.
+/// Checks a sequence of records, and counts the words that they write.
 struct Judge<'l> {
     layout: &'l Layout,
     words: u64,
-    /// Those words that have a commit record.
+    /// The number of these words that belong to a commit record.
     committed: u64,
     watermark: u64,
 }
@@ -232,7 +226,7 @@ impl Judge<'_> {
                 self.words += 1;
             }
             Record::Commit { transaction } => {
-                // The log has TxIDs without gaps: they are taken under the latch.
+                // TxIDs in the log have no gaps, because they are assigned under the latch.
                 if transaction != self.watermark + 1 {
                     return Err(Error::damaged(format!(
                         "transaction {transaction} follows {} in the log",
@@ -255,12 +249,12 @@ impl Judge<'_> {
 }
 
 impl SharedLog {
-    /// Recovers the pool, and makes the volatile words ready for transactions. Run by one thread, before any
-    /// transaction, with memory that shows the heap file and volatile words that are zeros. Idempotent.
+    /// Recovers the pool, and prepares the volatile words for transactions. One thread runs this before any transaction. The memory shows the heap
+    /// file, and the volatile words are zeros. This is idempotent.
     ///
     /// # Errors
-    /// Both slots are invalid, or the log contradicts itself ([`Error::Damaged`], nothing is changed); the
-    /// device fails: drop the memory, and run it again on a new one.
+    /// Returns [`Error::Damaged`] if both slots are invalid or the log contradicts itself; nothing is changed then. Returns an error if the device
+    /// fails; drop the memory then, and run this again on a new one.
     pub fn recover<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
         let memory = &view.memory;
         let device = self.device(view)?;
@@ -312,7 +306,7 @@ impl SharedLog {
         Ok(found.report)
     }
 
-    /// Writes pages that recovery has stored to, and gives memory back where there is too much.
+    /// Writes pages to which recovery has stored, and gives memory back if there is too much.
     fn write_recovered<M: Memory>(
         &self,
         view: &View<M>,
@@ -342,7 +336,7 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Gives the writes of the committed transactions in the order of the log.
+    /// Passes the writes of committed transactions to `take`, in the order of the log.
     fn committed_writes(&self, found: &Found, mut take: impl FnMut(Write) -> Result<()>) -> Result<()> {
         let mut left = found.committed;
         for (number, block) in (found.slot.start..).zip(found.blocks.chunks_exact(BLOCK_BYTES as usize)) {
@@ -358,8 +352,8 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Stores home what the committed transactions wrote, in the order of the log and in portions. After each, `done` is given the pages that it
-    /// has stored to, in order. Returns how many these were in all; a page of several portions counts in each.
+    /// Stores the words of committed transactions home in portions, in the order of the log. After each portion, calls `done` with the pages that it
+    /// has stored to, in ascending order. Returns the number of pages in all portions; a page counts in each portion that has stored to it.
     fn replay<M: Memory>(
         &self,
         memory: &M,
@@ -373,7 +367,7 @@ impl SharedLog {
             pages.dedup();
             let mut places: Vec<_> =
                 pages.iter().map(|page| PersistentAddress::new(page * PAGE_BYTES)).collect();
-            // All of them together: one after another each would be waited for.
+            // Requests all pages together, because waiting for them one after another would take longer.
             memory.read_ahead(&mut places, 1, 0);
             store_home(memory, writes);
             all += pages.len() as u64;
@@ -397,7 +391,7 @@ impl SharedLog {
         Ok(all)
     }
 
-    /// Replays the log into memory and writes nothing, for a pool that is only read.
+    /// Replays the log into memory and writes nothing. This is for a pool that is open for reading only.
     ///
     /// # Errors
     /// As for [`SharedLog::recover`].
@@ -411,7 +405,7 @@ impl SharedLog {
         Ok(found.report)
     }
 
-    /// The pages that recovery would write: until then they may be as a crash left them.
+    /// Returns the pages that recovery would write. Until it has, their contents may be as a crash has left them.
     ///
     /// # Errors
     /// As for [`SharedLog::recover`].
@@ -428,7 +422,7 @@ impl SharedLog {
         Ok(pages)
     }
 
-    /// The life that begins, which is not the last one; but while a pool is made, there is one life only.
+    /// Returns the life that begins. It differs from the last one, except that a pool that is being created has only one life.
     fn life_after(&self, last: u64) -> u64 {
         match self.next_life {
             CREATION => CREATION,
@@ -437,8 +431,8 @@ impl SharedLog {
         }
     }
 
-    /// Ends the life in which a pool was made, whose log nobody needs after this: the next one begins with the number `life`. No transaction runs,
-    /// and no checkpoint.
+    /// Ends the life in which a pool was created. Its log is not needed after this, and the next life has the number `life`. No transaction and no
+    /// checkpoint runs.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -455,7 +449,7 @@ impl SharedLog {
 
     fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
         self.begin_ring(memory);
-        // No page holds anything of a later block.
+        // No page contains anything from a later block.
         let (records_end, marked) = (self.records_end(), self.marked());
         for word in [self.filling(), self.claimed(), self.durable(), self.start(), records_end, marked] {
             memory.store(word, block);
@@ -471,7 +465,7 @@ impl SharedLog {
         }
     }
 
-    /// Reads slots and log; changes nothing.
+    /// Reads the slots and the log, and changes nothing.
     fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
         let NewestSlot { slot, index, is_confirmed } = self.find_newest_slot(device)?;
         let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
@@ -488,7 +482,7 @@ impl SharedLog {
         if !is_confirmed {
             self.check_that_nothing_follows(device, number)?;
         }
-        // Higher only where the pool's last life was under another domain and closed cleanly.
+        // The stored watermark is higher only if the pool's last life was under another domain and was closed cleanly.
         report.watermark = judge.watermark.max(view.memory.load(Layout::WATERMARK));
         check_transaction(report.watermark)?;
         let omits_incomplete = !view.memory.omitted(Step::SyncRecoveryIncomplete);
@@ -496,7 +490,7 @@ impl SharedLog {
         report.words = committed;
         let journal = self.find_journal(view, slot.generation)?;
         if !is_confirmed && self.has_journal_since(&view.memory, slot.generation) {
-            // Was the transaction cut short, or did the other slot say that it has committed?
+            // Either the transaction was interrupted, or the damaged slot contained its commit.
             return Err(Error::damaged(
                 "one of its checkpoint slots is not valid, and a large transaction may have been committed by it",
             ));
@@ -504,7 +498,7 @@ impl SharedLog {
         Ok(Found { slot, index, blocks, committed, journal, report })
     }
 
-    /// The newest valid checkpoint slot of this log.
+    /// Returns the newest valid checkpoint slot of this log.
     fn find_newest_slot(&self, device: &dyn Device) -> Result<NewestSlot> {
         let mut newest: Option<(CheckpointSlot, u64)> = None;
         let mut valid = 0;
@@ -512,7 +506,7 @@ impl SharedLog {
             let slot = CheckpointSlot::read(device, index, &self.identity.pool)
                 .map_err(cannot("read", DeviceFile::Heap))?
                 .filter(|slot| slot.nonce == self.identity.nonce)
-                // An impossible number: a slot with a fitting checksum never has one.
+                // Excludes impossible numbers, which a slot with a correct checksum never has.
                 .filter(|slot| slot.start >= FIRST_BLOCK && slot.start.checked_add(2 * self.ring).is_some());
             valid += u64::from(slot.is_some());
             if let Some(slot) = slot
@@ -526,7 +520,7 @@ impl SharedLog {
         Ok(NewestSlot { slot, index, is_confirmed: valid == 2 })
     }
 
-    /// Reads the blocks that are accepted above `slot`, and gives their records to `take`.
+    /// Reads the accepted blocks after `slot`, and passes their records to `take`.
     fn read_blocks(
         &self,
         device: &dyn Device,
@@ -554,7 +548,7 @@ impl SharedLog {
         Ok(blocks)
     }
 
-    /// The damage that the 2 F blocks behind block number `end`, where the log ends, prove.
+    /// Returns the damage that is proved by the 2 F blocks after block number `end`, where the log ends.
     fn damage_behind<M: Memory>(
         &self,
         view: &View<M>,
@@ -578,8 +572,8 @@ impl SharedLog {
         Ok(None)
     }
 
-    /// One of the slots is damaged. If it was the newer one, the log may go on after block numbers that the other one does
-    /// not lead to, and starting from that would lose transactions; unless no block has number `end` or a higher one.
+    /// Checks this because one of the slots is damaged. If that was the newer one, the log may continue after block numbers to which the valid slot
+    /// does not lead, and beginning there would lose transactions. This cannot be if no block has number `end` or a higher one.
     fn check_that_nothing_follows(&self, device: &dyn Device, end: u64) -> Result<()> {
         let highest = highest_block(device, self.ring, self.seed).map_err(cannot("read", DeviceFile::Log))?;
         match highest.filter(|&highest| highest >= end) {

@@ -1,4 +1,4 @@
-//! What is damaged in a log's header and in checkpoint slots, and what the header was.
+//! Finds damage in a log's header and in checkpoint slots, and restores the header.
 
 use std::fs::File;
 use std::io;
@@ -12,24 +12,24 @@ use crate::error::{Error, Result};
 use crate::layout::{Layout, PAGE_BYTES};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
-/// The identity that a log's header names, if the header is whole.
+/// Returns the identity in a log's header if the header is intact.
 pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
     let mut header = vec![0; BLOCK_BYTES as usize];
     log.read_exact_at(&mut header, 0).ok()?;
     block::read_header(&header).ok().map(|(identity, ..)| identity)
 }
 
-/// The log that belongs to a heap, as its newest checkpoint slot has it.
+/// The log that belongs to a heap, according to the heap's newest checkpoint slot.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnLog {
     pub identity: LogIdentity,
     slot: CheckpointSlot,
-    /// Whether the other slot is damaged, which may have been the newer one: recovery looks into it.
+    /// Whether the other slot is damaged. It may have been the newer one, which recovery decides.
     other_is_damaged: bool,
 }
 
 impl OwnLog {
-    /// Returns whether the log with this header and ring was last used with the heap, and neither was put back from an older copy.
+    /// Returns whether the log with this header and ring was last used with the heap, and neither was restored from an older copy.
     ///
     /// # Errors
     /// Returns an error if the log cannot be read.
@@ -38,13 +38,13 @@ impl OwnLog {
         if *identity != self.identity || self.slot.life == lives.current || self.other_is_damaged {
             return Ok(*identity == self.identity);
         }
-        // A crash in the recovery that began the header's life.
+        // This is the state after a crash in the recovery that began the header's life.
         Ok(self.slot.life == lives.previous
             && !holds_life(device, *identity, *ring, |life| life == lives.current)?)
     }
 }
 
-/// The log that belongs to the heap file of this pool; `None`: the pool never had a log, or neither slot is valid.
+/// Returns the log that belongs to this pool's heap file, or `None` if the pool never had a log or neither slot is valid.
 ///
 /// # Errors
 /// Returns an error if the heap file cannot be read.
@@ -68,8 +68,9 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
     }))
 }
 
-/// Writes the header of this log again, if it is certain what it was: the slot and the file's size tell the ring's, of which more blocks follow S,
-/// the slot the life, and the old checksum, or the rest of the old header, or a block of the ring must agree. `false`: it is not.
+/// Writes the header of this log again, if it is certain what it was. The slot contains the life; the slot and the file's size determine the ring,
+/// and the one counts with which more blocks follow S. The old checksum, or the rest of the old header, or a block of the ring must agree. Returns
+/// false if it is not certain.
 ///
 /// # Errors
 /// Returns the device's error.
@@ -82,7 +83,8 @@ pub(crate) fn mend_log_header(
     if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=most.min(MAXIMAL_RING)).contains(&ring) {
         return Ok(false);
     }
-    // It may have become larger since, and the header too; or the file alone. The wrong size leads away from blocks that follow.
+    // The ring may have been enlarged since the slot was written: either both the header and the file, or only the file. With the wrong size, fewer
+    // blocks follow one another.
     let follow = |ring| blocks_from(device, start, ring, life, identity.seed());
     let ring = if follow(most)? > follow(ring)? { most } else { ring };
     let good = block::header(identity, ring, Lives { current: life, previous: life });
@@ -98,7 +100,7 @@ pub(crate) fn mend_log_header(
     Ok(true)
 }
 
-/// How many blocks of this life follow one another from number `start` on, in a ring of this size.
+/// Returns how many blocks of this life follow one another from number `start` on in a ring of this size.
 fn blocks_from(device: &dyn Device, start: u64, ring: u64, life: u64, seed: u32) -> io::Result<u64> {
     let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
     for number in start..start + ring {
@@ -110,7 +112,7 @@ fn blocks_from(device: &dyn Device, start: u64, ring: u64, life: u64, seed: u32)
     Ok(ring)
 }
 
-/// Returns whether the log has a block that was written since its pool was published. Reads all of it.
+/// Returns whether the log has a block that was written after its pool was published. Reads the whole log.
 ///
 /// # Errors
 /// Returns the device's error.
@@ -129,17 +131,17 @@ fn holds_life(
     Ok(found)
 }
 
-/// Blocks of the ring read at a time.
+/// Number of the ring's blocks that are read at a time.
 const BATCH_BLOCKS: u64 = 256;
 
-/// The highest number of a valid block at its place in the ring, whichever life wrote it. Reads all of it.
+/// Returns the highest number of a valid block at its place in the ring, whichever life has written it. Reads the whole ring.
 pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Result<Option<u64>> {
     let mut highest = None;
     visit_blocks(device, ring, seed, |head, _| highest = highest.max(Some(head.number)))?;
     Ok(highest)
 }
 
-/// Shows each valid block at its place in the ring.
+/// Calls `visit` with each valid block at its place in the ring.
 pub(super) fn visit_blocks(
     device: &dyn Device,
     ring: u64,
@@ -160,7 +162,7 @@ pub(super) fn visit_blocks(
     Ok(())
 }
 
-/// The heads of all blocks that are whole and at their place in the ring, in no order.
+/// Returns the heads of all intact blocks at their places in the ring, in no particular order.
 ///
 /// # Errors
 /// Returns the device's error.
@@ -170,7 +172,7 @@ pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<Blo
     Ok(heads)
 }
 
-/// The damage in the log of a pool that was not closed, as far as the whole ring proves any.
+/// Returns the damage in the log of a pool that was not closed, as far as the whole ring proves it.
 ///
 /// # Errors
 /// Returns the device's error.
@@ -180,7 +182,7 @@ pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::R
     LogDamage::find(device, ring, identity.seed(), slot, end)
 }
 
-/// The checkpoint slots that are not valid, in words. No crash leaves one: a slot lies in one sector.
+/// Returns descriptions of the checkpoint slots that are not valid. No crash leaves one, since a slot is in one sector.
 ///
 /// # Errors
 /// Returns an error if the heap file cannot be read.

@@ -1,22 +1,22 @@
-//! The size of the ring, and what follows from it: where blocks lie, and when a checkpoint is wanted.
+//! The size of the ring, and what depends on it: the places of blocks, and when a checkpoint is wanted.
 //!
-//! A ring begins small and becomes larger while checkpoints would come too often, up to a bound. Block n lies at place n mod N, so N
-//! changes only while no block is needed whose place would change:
+//! A ring begins small, and is enlarged up to a bound if checkpoints would be too frequent. Block n is at place n mod N. N may therefore change only
+//! while no block is needed whose place would change:
 //!
-//! 1. The file is made as long as it has to be, zeros, durably. The header says what N is, so that nobody looks there yet. Commits go on
-//!    meanwhile, and wait for a piece of zeros at most.
-//! 2. The gate is closed: nobody is in commit. The block being filled is closed, so that all blocks from S to F, the next one, are
-//!    written, or will be, by a flush that is under way.
-//! 3. If each of them has the same place in the larger ring, all is well. With twice as many blocks that is so whenever S lies in the
-//!    first half of the larger ring and F has not left it. Otherwise the gate is opened, and the next checkpoint gives another chance; or,
-//!    where somebody waits who needs more than the ring has, a checkpoint is taken now, with the gate closed, after which no block is needed.
-//! 4. The header with the new N is written, durably. Now the gate is opened.
+//! 1. The file is extended with zeros to the necessary length, durably. The header still contains the old N, so the new part is not used yet. Commits
+//!    go on meanwhile, and wait for one piece of zeros at most.
+//! 2. The gate is closed, and no thread is in commit. The block that is being filled is closed. All blocks from S to F, the next one, are then
+//!    written, or will be by a flush that is in progress.
+//! 3. If each of them has the same place in the larger ring, nothing else is necessary. With twice as many blocks this is the case whenever S is in
+//!    the first half of the larger ring and F has not left it. Otherwise the gate is opened, and the next checkpoint is another opportunity; or, if a
+//!    thread waits that needs more than the ring has, a checkpoint is taken now with the gate closed, after which no block is needed.
+//! 4. The header with the new N is written durably. Then the gate is opened.
 //!
-//! A crash before 4 leaves the old N, one after it the new one, and the blocks that recovery needs are found with either. What lies at
-//! the place of a further one has a lower number, or is zeros. No number from S + N on has been used, with the old N, so that S + N, with
-//! which the next life begins, is above all that were, whichever N it is.
+//! After a crash before step 4 the old N holds, after a later one the new N, and recovery finds the needed blocks with either. Any other block in
+//! these places has a lower number, or is zeros. With the old N, no number from S + N on was used. So S + N, at which the next life begins, is above
+//! all used numbers with either N.
 //!
-//! Where the disk has no room for a longer file, the ring stays as it is until the pool is opened again.
+//! If the disk has no room for a longer file, the ring keeps its size until the pool is opened again.
 
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
@@ -28,81 +28,80 @@ use super::block::{self, BLOCK_BYTES, Lives};
 use super::checkpoint::{CheckpointReport, Haste};
 use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
 
-/// What is asked for: a checkpoint, or only that the heap file grows.
+/// The bits of a request: a checkpoint, or only that the heap file grows.
 const CHECKPOINT: u64 = 1;
 const GROWTH: u64 = 2;
 
-/// Blocks of zeros written to a longer log between two flushes: commits wait for that long.
+/// Number of blocks of zeros that are written to a longer log between two flushes. Commits may wait for that long.
 const FILLED_BLOCKS: u64 = 32;
 
-/// Makes a new log file long enough for a ring of `ring` blocks, zeros, really written, so that no later append allocates. Durable after
-/// a flush.
+/// Extends a new log file for a ring of `ring` blocks with real zeros, so that no later append allocates. Durable after a flush.
 pub(super) fn fill(device: &dyn Device, ring: u64) -> std::io::Result<()> {
     device.extend(DeviceFile::Log, BLOCK_BYTES * (1 + ring))?;
     device.fill(DeviceFile::Log, BLOCK_BYTES, BLOCK_BYTES * ring)
 }
 
-/// Returns whether the blocks that are needed, numbers `needed`, lie at the same places in a ring of `ring` blocks and in one of `larger`.
+/// Returns whether the blocks with the numbers `needed` have the same places in a ring of `ring` blocks and in one of `larger`.
 fn places_agree(needed: &std::ops::Range<u64>, ring: u64, larger: u64) -> bool {
     let &std::ops::Range { start, end } = needed;
     start == end || (start % ring == start % larger && start / ring == (end - 1) / ring)
 }
 
 impl SharedLog {
-    /// N. It changes while the gate is closed.
+    /// Returns the address of N, which changes only while the gate is closed.
     fn ring_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE)
     }
-    /// The most that N may become.
+    /// Returns the address of the maximum of N.
     fn bound_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(1)
     }
-    /// Blocks that somebody waits for who needs more than the ring has; 0 for none.
+    /// Returns the address of the number of blocks for which a thread waits that needs more than the ring has; 0 if there is none.
     fn needed_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(2)
     }
 
-    /// Blocks that the log file has room for, zeros, where it is more than the ring.
+    /// Returns the address of the number of blocks for which the log file has room, if it is more than the ring's.
     fn extended_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(3)
     }
 
-    /// Bytes that the heap file should soon have; 0: enough.
+    /// Returns the address of the size in bytes to which the heap file should soon grow; 0 if it is large enough.
     fn growth_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(4)
     }
 
-    /// The ring is as large as the header says.
+    /// Sets the ring's size to that in the header.
     pub(super) fn begin_ring<M: Memory>(&self, memory: &M) {
         memory.store(self.ring_word(), self.ring);
         memory.store(self.bound_word(), self.most_blocks.max(self.ring));
     }
 
-    /// N, the blocks in the ring.
+    /// Returns N, the number of blocks in the ring.
     pub fn ring_blocks<M: Memory>(&self, memory: &M) -> u64 {
         memory.load(self.ring_word())
     }
 
-    /// The blocks that a ring can have which somebody waits for.
+    /// Returns the greatest number of blocks for which a thread may wait.
     pub(super) fn ring_bound<M: Memory>(&self, memory: &M) -> u64 {
         memory.load(self.bound_word())
     }
 
-    /// Asks for a ring of `blocks` blocks at least, together with a checkpoint. `false`: there cannot be one.
+    /// Requests a ring of at least `blocks` blocks, together with a checkpoint. Returns false if there cannot be one.
     pub(super) fn need_ring<M: Memory>(&self, memory: &M, blocks: u64) -> bool {
         let blocks = blocks + SPARE_BLOCKS;
         if blocks > self.ring_bound(memory) {
             return false;
         }
         if blocks > self.ring_blocks(memory) {
-            // One waits for room at a time.
+            // Only one thread at a time waits for room.
             memory.store(self.needed_word(), blocks);
         }
         true
     }
 
-    /// How many blocks the ring should have, if it should become larger: because somebody waits who needs more than it has, or, where
-    /// `checkpoints_are_frequent`, so that there are fewer.
+    /// Returns the number of blocks that the ring should have, if it should be enlarged: because a thread waits that needs more, or, if
+    /// `checkpoints_are_frequent`, in order to have fewer.
     pub fn larger_ring<M: Memory>(&self, view: &View<M>, checkpoints_are_frequent: bool) -> Option<u64> {
         let memory = &view.memory;
         let (ring, needed) = (self.ring_blocks(memory), memory.load(self.needed_word()));
@@ -113,8 +112,9 @@ impl SharedLog {
         (larger > ring).then_some(larger)
     }
 
-    /// Makes the ring larger, if the disk has room for it and blocks that are needed need not move; whether it is larger now. Where somebody waits
-    /// for it, they are made unneeded. Called by a thread that is in no transaction, best after a checkpoint.
+    /// Enlarges the ring if the disk has room and no needed block would have to move. If a thread waits for the larger ring, takes a checkpoint so
+    /// that no block is needed. Returns whether the ring is larger now. The calling thread is in no transaction; it should call this after a
+    /// checkpoint.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
@@ -141,7 +141,8 @@ impl SharedLog {
             }
             memory.store(self.extended_word(), blocks);
         }
-        // Should the newer slot be damaged later, recovery would begin at the older slot's S, whose blocks are at other places in the larger ring.
+        // Both slots are written: if only the newer one were, and were damaged later, recovery would begin at the older slot's S, whose blocks are at
+        // other places in the larger ring.
         self.run_checkpoint_both(view)?;
         self.close_gate(view);
         let done = self.enlarge_gated(view, device, blocks);
@@ -149,8 +150,8 @@ impl SharedLog {
         done
     }
 
-    /// Makes the log file of a ring of `from` blocks, which goes on being written, long enough for `to`, durably; `false` if there is no
-    /// room for it.
+    /// Extends the log file durably from a ring of `from` blocks, which other threads continue to write, to one of `to`. Returns false if there is no
+    /// room.
     fn extend<M: Memory>(&self, memory: &M, device: &dyn Device, from: u64, to: u64) -> Result<bool> {
         if device.extend(DeviceFile::Log, BLOCK_BYTES * (1 + to)).is_err() {
             return Ok(false);
@@ -160,7 +161,7 @@ impl SharedLog {
             if device.fill(DeviceFile::Log, BLOCK_BYTES * (1 + from), BLOCK_BYTES * blocks).is_err() {
                 return Ok(false);
             }
-            // Not all of it together, which would hold up commits for as long as that takes.
+            // Flushes a part at a time, because commits wait during a flush.
             device.flush(DeviceFile::Log).map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
         }
         Ok(true)
@@ -174,7 +175,7 @@ impl SharedLog {
         unlock(memory, self.latch());
         let needed = memory.load(self.start())..end;
         if !places_agree(&needed, ring, blocks) && !memory.omitted(Step::SyncRingPlaces) {
-            // The places of blocks agree again and again only where one ring is a multiple of the other.
+            // The places of blocks agree repeatedly only if one ring's size is a multiple of the other's.
             if memory.load(self.needed_word()) <= ring && blocks.is_multiple_of(ring) {
                 return Ok(false);
             }
@@ -183,7 +184,7 @@ impl SharedLog {
             self.write_slot(view, device, start, watermark)?;
         }
         let life = memory.load(self.life());
-        // Recovery, which knows a header's life from the one before it, has ended: nobody asks for that any more.
+        // The previous life matters only to a recovery that has not ended, and this one has.
         let lives = Lives { current: life, previous: life };
         self.write_header(device, blocks, lives)
             .map_err(|error| self.poison(memory, Failure::LogWrite, &error))?;
@@ -191,24 +192,23 @@ impl SharedLog {
         Ok(true)
     }
 
-    /// Writes the log's header, durably.
+    /// Writes the log's header durably.
     pub(super) fn write_header(&self, device: &dyn Device, ring: u64, lives: Lives) -> std::io::Result<()> {
         device.write_durable(DeviceFile::Log, 0, &block::header(self.identity, ring, lives))
     }
 
-    // ---- who wants a checkpoint ----
+    // ---- requests for checkpoints ----
 
     pub(super) fn is_half_used<M: Memory>(&self, memory: &M, filling: u64) -> bool {
         filling.saturating_sub(memory.load(self.start())) >= self.ring_blocks(memory).div_ceil(2)
     }
 
-    /// Returns whether half the ring is used.
+    /// Returns whether half of the ring is used.
     pub fn is_half_full<M: Memory>(&self, view: &View<M>) -> bool {
         self.is_half_used(&view.memory, view.memory.load(self.filling()))
     }
 
-    /// Returns whether a checkpoint is wanted: somebody asked for one, half the ring is used, or the dirty pages have
-    /// reached their bound.
+    /// Returns whether a checkpoint is wanted: it was requested, half of the ring is used, or the number of dirty pages has reached its bound.
     pub fn checkpoint_wanted<M: Memory>(&self, view: &View<M>) -> bool {
         let memory = &view.memory;
         let active = memory.load(self.active_bitmap());
@@ -217,8 +217,8 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Returns whether the running checkpoint should write as fast as the device can: because a thread waits for its end, because commits wait for
-    /// room or soon will, or because the next checkpoint is due.
+    /// Returns whether the running checkpoint should write as fast as the device can: a thread waits for its end, commits wait for room or soon will,
+    /// or the next checkpoint is due.
     pub(super) fn is_pressed<M: Memory>(&self, memory: &M) -> bool {
         let used = memory.load(self.filling()).saturating_sub(memory.load(self.start()));
         let active = memory.load(self.active_bitmap());
@@ -228,13 +228,13 @@ impl SharedLog {
             || memory.load(self.count(active)) >= self.dirty_pages
     }
 
-    /// Asks for a checkpoint, or wakes whoever waits to run one so that it looks why.
+    /// Requests a checkpoint, or wakes the thread that takes checkpoints so that it checks whether one is wanted.
     pub fn request_checkpoint<M: Memory>(&self, memory: &M) {
         memory.store(self.wanted(), CHECKPOINT);
         memory.wake(self.wanted());
     }
 
-    /// Asks for a checkpoint unless one is asked for or running: whoever still needs one after it asks again.
+    /// Requests a checkpoint unless one is requested or running already. A thread that still needs one after that requests it again.
     pub(crate) fn ask_for_checkpoint<M: Memory>(&self, memory: &M) {
         if memory.load(self.wanted()) != CHECKPOINT && latch::load_in_order(memory, self.checkpointing()) == 0
         {
@@ -242,7 +242,7 @@ impl SharedLog {
         }
     }
 
-    /// Blocks until something is asked for; whether it is a checkpoint. For the thread that runs them.
+    /// Waits for a request. Returns whether it is for a checkpoint. This is for the thread that takes checkpoints.
     pub fn wait_for_request<M: Memory>(&self, view: &View<M>) -> bool {
         let memory = &view.memory;
         loop {
@@ -257,8 +257,8 @@ impl SharedLog {
 
     // ---- the heap file ----
 
-    /// Asks whoever runs checkpoints to have the heap file grow to `bytes` bytes before a transaction needs them: extending a file and
-    /// making that durable takes longer than a commit.
+    /// Requests that the thread that takes checkpoints lets the heap file grow to `bytes` bytes before a transaction needs them: extending a file
+    /// durably takes longer than a commit.
     #[cold]
     pub(crate) fn ask_for_growth<M: Memory>(&self, memory: &M, bytes: u64) {
         memory.store(self.growth_word(), bytes);
@@ -267,7 +267,7 @@ impl SharedLog {
         }
     }
 
-    /// Has the heap file grow if that was asked for.
+    /// Lets the heap file grow if that was requested.
     pub fn grow_ahead<M: Memory>(&self, view: &View<M>) {
         let memory = &view.memory;
         let bytes = memory.load(self.growth_word());
@@ -279,14 +279,14 @@ impl SharedLog {
             return;
         }
         let Err(error) = memory.grow(bytes, bytes) else { return };
-        // Where the disk is full the transaction that needs more finds out.
+        // If the disk is full, the transaction that needs more room reports it.
         if memory.check_poison().is_err() {
             self.poison(memory, Failure::HeapFlush, &error);
         }
     }
 
-    /// Writes the last page of the heap file again, if that has pages which the heap does not need yet: a failed flush of a file that had
-    /// grown may have lost them, although the system still shows them. Durable after a flush.
+    /// Writes the last page of the heap file again if the file has pages that the heap does not need yet. A failed flush of a file that had grown may
+    /// have lost them, although the system still shows them. Durable after a flush.
     pub(super) fn write_end_again<M: Memory>(
         &self,
         view: &View<M>,
@@ -302,19 +302,19 @@ impl SharedLog {
         device.write(DeviceFile::Heap, size - PAGE_BYTES, &page)
     }
 
-    /// The latch that is held while a checkpoint runs. Only [`SharedLog::let_checkpoints`] releases it, since that wakes the transaction that waits for
-    /// room: it has not asked for a checkpoint if it saw the latch taken.
+    /// Returns the address of the latch that is held during a checkpoint. Only [`SharedLog::let_checkpoints`] releases it, because that wakes the
+    /// transaction that waits for room, which has not requested a checkpoint if it saw the latch taken.
     fn checkpointing(&self) -> VolatileAddress {
         self.line(12)
     }
 
-    /// Waits for a checkpoint that runs, and lets no other begin until [`SharedLog::let_checkpoints`].
+    /// Waits for a running checkpoint, and prevents others until [`SharedLog::let_checkpoints`].
     pub(super) fn keep_checkpoints<M: Memory>(&self, memory: &M) {
         lock(memory, self.checkpointing());
     }
 
-    /// Runs `body` while no checkpoint runs and nobody writes past the log what then is committed: neither the heap file, as far as it is used, nor
-    /// the blocks from S on change, other than by commits that append, nor where they lie.
+    /// Runs `body` while no checkpoint runs and no thread writes past the log for a transaction that then commits. The used part of the heap file
+    /// does not change, nor do the blocks from S on or their places, except that commits append.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`], and the errors of `body`.
@@ -332,7 +332,7 @@ impl SharedLog {
         })
     }
 
-    /// Runs `body` with the latch that a checkpoint holds. A panic there poisons the pool and leaves neither the latch nor the gate closed.
+    /// Runs `body` with the latch of checkpoints held. A panic in it poisons the pool, and leaves neither the latch held nor the gate closed.
     pub(super) fn hold_latch_of_checkpoints<M: Memory, R>(
         &self,
         view: &View<M>,
@@ -343,13 +343,13 @@ impl SharedLog {
         self.poisoning(memory, "a checkpoint", body, || self.let_checkpoints(memory))
     }
 
-    /// Releases the latch that a checkpoint holds, and opens the gate if a checkpoint that failed has left it closed.
+    /// Releases the latch of checkpoints, and opens the gate if a failed checkpoint has left it closed.
     pub(super) fn let_checkpoints<M: Memory>(&self, memory: &M) {
         if memory.load(self.gate()) != 0 {
             self.open_gate(memory);
         }
         unlock(memory, self.checkpointing());
-        // After the unlock: a transaction that found no room while a checkpoint ran has not asked for another.
+        // This comes after the release: a transaction that found no room while a checkpoint ran has not requested another one.
         if !memory.omitted(Step::SyncRoomAnnounced) {
             self.announce_room(memory);
         }
@@ -357,12 +357,12 @@ impl SharedLog {
 
     // ---- without a thread for checkpoints ----
 
-    /// Returns whether no thread runs checkpoints.
+    /// Returns the address of a word that is set if no thread takes checkpoints.
     fn unattended_word(&self) -> VolatileAddress {
         self.line(Self::RING_LINE).word(5)
     }
 
-    /// From now on each transaction that finds no room runs the checkpoint itself, since no thread does.
+    /// From now on, each transaction that finds no room takes the checkpoint itself, since no thread does.
     pub fn run_unattended<M: Memory>(&self, memory: &M) {
         memory.store(self.unattended_word(), 1);
     }
@@ -371,7 +371,7 @@ impl SharedLog {
         memory.load(self.unattended_word()) != 0
     }
 
-    /// Does what the thread for checkpoints would, for a transaction that waits for room and is not in commit.
+    /// Does the work of the thread that takes checkpoints, for a transaction that waits for room and is not in commit.
     pub(super) fn make_room_unattended<M: Memory>(&self, view: &View<M>) -> Result<()> {
         self.checkpoint(view)?;
         match self.larger_ring(view, false) {
@@ -380,12 +380,12 @@ impl SharedLog {
         }
     }
 
-    /// The blocks that recovery needs and that are durable.
+    /// Returns the durable blocks that recovery needs.
     pub(crate) fn needed_blocks<M: Memory>(&self, view: &View<M>) -> std::ops::Range<u64> {
         view.memory.load(self.start())..view.memory.load(self.durable())
     }
 
-    /// Where block `number` lies in the log file.
+    /// Returns the offset of block `number` in the log file.
     pub(crate) fn block_offset<M: Memory>(&self, view: &View<M>, number: u64) -> u64 {
         block::offset(number, self.ring_blocks(&view.memory))
     }

@@ -1,11 +1,11 @@
-//! Runs: words that follow one another share a record in the shared log.
+//! Runs: consecutive words share a record in the shared log.
 //!
 //! ```text
 //! record      data block · metadata block, as in `log/record.rs`
-//! further     the next two words, as they are: as many such pairs as the record's bits 12 to 15 say (RESV elsewhere)
+//! further     the next two words, unencoded; bits 12 to 15 of the record (RESV elsewhere) count these pairs
 //! ```
 //!
-//! So a run of 31 words takes 16 places of two words in a block where it took 31. A record and its pairs lie in one block.
+//! So a run of 31 words takes 16 places of two words in a block instead of 31. A record and its pairs are in the same block.
 
 use crate::error::{Error, Result};
 use crate::log::Record;
@@ -16,11 +16,11 @@ use super::block;
 /// Two words.
 type Pair = [u64; 2];
 
-/// Pairs that a record can have.
+/// The most pairs of a record.
 const MOST_PAIRS: usize = 15;
 const PAIRS_SHIFT: u32 = 12;
 
-/// Address and value of a record that writes a whole word.
+/// Returns the address and the value of a record that writes a whole word.
 fn whole_word(record: Pair) -> Option<(u64, u64)> {
     match Record::decode(record) {
         Record::Data { address, value, mask: 0xff } => Some((address, value)),
@@ -28,7 +28,7 @@ fn whole_word(record: Pair) -> Option<(u64, u64)> {
     }
 }
 
-/// Puts as many of `records` into `places` as these hold. Returns how many records were taken, and how many places.
+/// Puts as many of `records` into `places` as fit. Returns the number of records and the number of places used.
 pub(super) fn pack(records: &[Pair], places: &mut [Pair]) -> (usize, usize) {
     let (mut taken, mut used) = (0, 0);
     while taken < records.len() && used < places.len() {
@@ -56,7 +56,7 @@ pub(super) fn pack(records: &[Pair], places: &mut [Pair]) -> (usize, usize) {
     (taken, used)
 }
 
-/// Gives the records of a block of so many places one by one.
+/// Passes the records of a block with this number of places to `take`, one by one.
 pub(super) fn unpack(block: &[u8], places: u64, mut take: impl FnMut(Record) -> Result<()>) -> Result<()> {
     let mut place = 0;
     while place < places {
@@ -91,7 +91,7 @@ mod tests {
         Record::Data { address, value, mask }
     }
 
-    /// Packs into blocks of so many places, and gives what is read from them, and how many places were used.
+    /// Packs records into blocks with this number of places. Returns the records that are read from the blocks, and the number of places used.
     fn through(records: &[Record], room: usize) -> (Vec<Record>, usize) {
         let encoded: Vec<Pair> =
             records.iter().enumerate().map(|(at, record)| record.encode(at % 3 == 0)).collect();

@@ -51,36 +51,36 @@ use crate::memory::device::Device;
 use crate::memory::latch::{self, load_in_order, lock, unlock};
 use crate::memory::threads::panic_error;
 
-/// Blocks that reservations leave free, for a mark.
+/// Number of blocks that reservations leave free, for a mark.
 pub(super) const SPARE_BLOCKS: u64 = 1;
-/// The part of the ring, once it is as large as it may become, that the largest transaction takes which goes through the log.
+/// The share of the greatest ring that the largest transaction in the log may take.
 const LARGEST_SHARE: u64 = 8;
-/// Records copied at a time.
+/// Number of records that are copied at a time.
 const COPY_RECORDS: usize = 32;
 
-/// Where the shared log's words lie, and its sizes: all that a thread needs besides its view.
+/// The places of the shared log's words, and its sizes: all that a thread needs beside its view.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLog {
     words: VolatileAddress,
-    /// N as the log's header had it when the pool was opened.
+    /// N in the log's header when the pool was opened.
     pub(super) ring: u64,
-    /// The most that N may become.
+    /// The maximum of N.
     pub(super) most_blocks: u64,
     pub(super) staging: u64,
-    /// The most words that a transaction can have which goes through the log.
+    /// The most words of a transaction that goes through the log.
     most_words: u64,
-    /// Dirty pages at which a checkpoint begins.
+    /// Number of dirty pages at which a checkpoint begins.
     pub(super) dirty_pages: u64,
-    /// Dirty pages at which commits wait.
+    /// Number of dirty pages at which commits wait.
     pub(super) dirty_bound: u64,
     pub(super) private_bound: u64,
-    /// The log's.
+    /// The identity of the log.
     pub(super) identity: LogIdentity,
-    /// What its blocks' checksums begin with.
+    /// The initial value for the checksums of its blocks.
     pub(super) seed: u32,
     /// The life that recovery begins.
     pub(super) next_life: u64,
-    /// Recovery drops what is behind damage in the log.
+    /// Whether recovery drops what follows damage in the log.
     pub(super) cuts_damage: bool,
 }
 
@@ -91,16 +91,16 @@ pub(crate) struct Reservation {
     blocks: u64,
 }
 
-/// What failed, for those who come later.
+/// What failed, for threads that call later.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
     LogWrite = 1,
     HeapWrite,
     HeapFlush,
     SlotWrite,
-    /// Nothing failed, but the pool was dropped under its workers.
+    /// Nothing failed, but the pool was dropped before its workers.
     Dropped,
-    /// A panic has ended a commit, a flush or a checkpoint somewhere.
+    /// A thread panicked in a commit, a flush or a checkpoint.
     Panicked,
 }
 
@@ -124,7 +124,7 @@ impl Failure {
     }
 }
 
-/// Whether room could be reserved.
+/// The result of trying to reserve room.
 enum Room {
     Reserved,
     RingFull,
@@ -134,12 +134,12 @@ enum Room {
 
 impl SharedLog {
     const LINES: u64 = 20;
-    /// Which of them the words of `ring.rs` have.
+    /// The line of the words of `ring.rs`.
     pub(super) const RING_LINE: u64 = 19;
 
-    /// The log with this identity, of a pool with this layout and these parameters, whose ring is that of a new log. What it writes after recovery is marked with
-    /// the low 24 bits of `life`, which is to be drawn anew for each opening of the pool, so that blocks of one life are not
-    /// taken for another's; 0 while the pool is made.
+    /// Creates the log with this identity for a pool with this layout and these parameters. Its ring is that of a new log. After recovery, it marks
+    /// its blocks with the low 24 bits of `life`, so that blocks of one life are not mistaken for another's. The caller draws a new `life` each time
+    /// that it opens the pool; it is 0 while a pool is created.
     pub fn new(
         layout: &Layout,
         shared: &SharedLayout,
@@ -155,7 +155,7 @@ impl SharedLog {
             most_words: (Self::largest_blocks(parameters) * RECORDS_PER_BLOCK).max(layout.log_records()),
             dirty_pages: parameters.dirty_pages,
             dirty_bound: parameters.dirty_bound(),
-            // Without a bound nothing is released.
+            // Without a bound no page is released.
             private_bound: parameters.memory_pages.unwrap_or(u64::MAX / PAGE_BYTES),
             identity,
             seed: identity.seed(),
@@ -164,46 +164,46 @@ impl SharedLog {
         }
     }
 
-    /// The same log, whose header says that the ring has `ring` blocks.
+    /// Sets the ring's size to `ring` blocks, as in the log's header.
     pub fn with_ring(self, ring: u64) -> Self {
         Self { ring, ..self }
     }
 
-    /// Bytes of volatile words that it takes, for [`SharedLayout::new`]. They begin as zeros.
+    /// Returns the size in bytes of the log's volatile words, for [`SharedLayout::new`]. They begin as zeros.
     pub fn volatile_bytes(layout: &Layout, parameters: SyncParameters) -> u64 {
         Self::LINES * LINE_BYTES
             + BITMAPS * WORD_BYTES * Self::bitmap_words(layout.end().offset())
             + BLOCK_BYTES * Self::staging_blocks(layout, parameters)
     }
 
-    /// Bytes of volatile words, from the first on, that are of use while the pool has `bytes` bytes.
+    /// Returns the size in bytes of those first volatile words that are used while the pool has `bytes` bytes.
     pub(crate) fn bytes_for(&self, bytes: u64) -> u64 {
         self.bitmap(0, Self::bitmap_words(bytes)).offset()
     }
 
-    /// Words in each bitmap of the pages of so many bytes: whole lines.
+    /// Returns the number of words in each bitmap for a pool of this size; they take whole lines.
     pub(super) fn bitmap_words(bytes: u64) -> u64 {
         bytes.div_ceil(PAGE_BYTES).div_ceil(64).next_multiple_of(LINE_WORDS)
     }
 
-    /// Enough for the largest transaction and some more.
+    /// Returns a number of blocks that suffices for the largest transaction and some more.
     fn staging_blocks(layout: &Layout, parameters: SyncParameters) -> u64 {
         let area = Self::blocks_for(layout.log_records() + 1);
         let largest = area.max(Self::largest_blocks(parameters));
         (largest + SPARE_BLOCKS + parameters.staging_blocks).min(parameters.ring_blocks)
     }
 
-    /// Blocks of the largest transaction, where it is larger than a thread's log.
+    /// Returns the number of blocks of the largest transaction, if it is larger than a thread's log.
     fn largest_blocks(parameters: SyncParameters) -> u64 {
         parameters.ring_blocks / LARGEST_SHARE
     }
 
-    /// The most data records that a transaction can have, without the ring becoming larger.
+    /// Returns the most data records of a transaction for which the ring need not be enlarged.
     pub(crate) fn most_records(&self) -> u64 {
         Self::records_in(self.ring.min(self.staging))
     }
 
-    /// The most words that a transaction can write which goes through the log.
+    /// Returns the most words that a transaction in the log can write.
     pub(crate) fn most_words(&self) -> u64 {
         self.most_words
     }
@@ -212,7 +212,7 @@ impl SharedLog {
         (blocks - 1 - SPARE_BLOCKS) * RECORDS_PER_BLOCK - 1
     }
 
-    /// Blocks that a transaction of `records` records reserves.
+    /// Returns the number of blocks that a transaction of `records` records reserves.
     fn blocks_for(records: u64) -> u64 {
         records.div_ceil(RECORDS_PER_BLOCK) + 1
     }
@@ -221,108 +221,108 @@ impl SharedLog {
         self.words.byte(line * LINE_BYTES)
     }
 
-    /// Held while the log is appended to, or the block being filled is closed.
+    /// Returns the address of the latch that is held while the log is appended to or the block that is being filled is closed.
     pub(super) fn latch(&self) -> VolatileAddress {
         self.line(0)
     }
-    /// F, the number of the block being filled. Under the latch.
+    /// Returns the address of F, the number of the block that is being filled. Accessed under the latch.
     pub(super) fn filling(&self) -> VolatileAddress {
         self.line(1)
     }
-    /// Records in the block being filled, fewer than it holds. Under the latch.
+    /// Returns the address of the number of records in the block that is being filled, which is never full. Accessed under the latch.
     pub(super) fn filled(&self) -> VolatileAddress {
         self.line(1).word(1)
     }
-    /// The TxID of the last commit record appended. Written under the latch.
+    /// Returns the address of the TxID of the last appended commit record. Written under the latch.
     pub(super) fn last_transaction(&self) -> VolatileAddress {
         self.line(1).word(2)
     }
-    /// The number of the first block behind all records. Written under the latch.
+    /// Returns the address of the number of the first block behind all records. Written under the latch.
     pub(super) fn records_end(&self) -> VolatileAddress {
         self.line(1).word(4)
     }
-    /// The life that blocks are marked with; set by recovery.
+    /// Returns the address of the life that marks blocks, which recovery sets.
     pub(super) fn life(&self) -> VolatileAddress {
         self.line(1).word(3)
     }
-    /// C: blocks below it are used or reserved.
+    /// Returns the address of C: all blocks below it are used or reserved.
     pub(super) fn claimed(&self) -> VolatileAddress {
         self.line(2)
     }
-    /// D: all blocks below it are durable, and their staging is free.
+    /// Returns the address of D: all blocks below it are durable, and their staging is free.
     pub(super) fn durable(&self) -> VolatileAddress {
         self.line(3)
     }
-    /// The highest D of a durable block.
+    /// Returns the address of the highest D in a durable block.
     pub(super) fn marked(&self) -> VolatileAddress {
         self.line(3).word(2)
     }
-    /// The highest TxID up to which all are durable in the log.
+    /// Returns the address of the highest TxID up to which all transactions are durable in the log.
     pub(super) fn durable_transaction(&self) -> VolatileAddress {
         self.line(3).word(1)
     }
-    /// A TxID up to which all are in blocks of which a durable block says that they are durable.
+    /// Returns the address of a TxID up to which a durable block proves that all transactions are durable.
     pub(super) fn marked_transaction(&self) -> VolatileAddress {
         self.line(3).word(3)
     }
-    /// 1 while somebody leads a flush.
+    /// Returns the address of a word that is 1 while a thread leads a flush.
     pub(super) fn leader(&self) -> VolatileAddress {
         self.line(4)
     }
-    /// Changes whenever a flush has ended.
+    /// Returns the address of a word that changes when a flush has ended.
     pub(super) fn flushes(&self) -> VolatileAddress {
         self.line(5)
     }
-    /// 1 while a checkpoint keeps commits from beginning.
+    /// Returns the address of a word that is 1 while a checkpoint prevents commits from beginning.
     pub(super) fn gate(&self) -> VolatileAddress {
         self.line(6)
     }
-    /// S: blocks below it are free, because a durable slot says so.
+    /// Returns the address of S: blocks below it are free, because a durable slot no longer needs them.
     pub(super) fn start(&self) -> VolatileAddress {
         self.line(7)
     }
-    /// Held by the one that waits for room.
+    /// Returns the address of the lock of the thread that waits for room.
     pub(super) fn queue(&self) -> VolatileAddress {
         self.line(8)
     }
-    /// Changes whenever there may be more room, while somebody waits for it.
+    /// Returns the address of a word that changes when there may be more room, while a thread waits for it.
     fn room(&self) -> VolatileAddress {
         self.line(9)
     }
-    /// 0, or what failed.
+    /// Returns the address of the reason of the poison, or 0.
     fn poison_word(&self) -> VolatileAddress {
         self.line(10)
     }
-    /// What was asked for, if anything: 1 a checkpoint, 2 that the heap file grows.
+    /// Returns the address of the request, if any: 1 a checkpoint, 2 that the heap file grows.
     pub(super) fn wanted(&self) -> VolatileAddress {
         self.line(11)
     }
-    /// The newest slot's generation.
+    /// Returns the address of the newest slot's generation.
     pub(super) fn generation(&self) -> VolatileAddress {
         self.line(13)
     }
-    /// The newest slot's index, 0 or 1.
+    /// Returns the address of the newest slot's index, 0 or 1.
     pub(super) fn newest_slot(&self) -> VolatileAddress {
         self.line(13).word(1)
     }
-    /// Which of the two bitmaps of dirty pages commits mark: 0 or 1.
+    /// Returns the address of the number, 0 or 1, of the bitmap of dirty pages that commits mark.
     pub(super) fn active_bitmap(&self) -> VolatileAddress {
         self.line(14)
     }
-    /// Pages marked in bitmap `which`.
+    /// Returns the address of the number of pages that are marked in bitmap `which`.
     pub(super) fn count(&self, which: u64) -> VolatileAddress {
         self.line(15 + which)
     }
-    /// The bitmap word of private pages to look at next.
+    /// Returns the address of the index of the private bitmap's word to look at next.
     pub(super) fn hand(&self) -> VolatileAddress {
         self.line(18)
     }
-    /// Word `index` of bitmap `which`. Their lines alternate, so that the words of a pool that is yet small lie together.
+    /// Returns the address of word `index` of bitmap `which`. The bitmaps' lines alternate, so that the words of a small pool are close together.
     pub(super) fn bitmap(&self, which: u64, index: u64) -> VolatileAddress {
         let first = self.line(Self::LINES).word(self.staging * BLOCK_WORDS);
         first.word((index / LINE_WORDS * BITMAPS + which) * LINE_WORDS + index % LINE_WORDS)
     }
-    /// Where block `number` is staged.
+    /// Returns the address at which block `number` is staged.
     pub(super) fn staged(&self, number: u64) -> VolatileAddress {
         self.line(Self::LINES).word(number % self.staging * BLOCK_WORDS)
     }
@@ -335,9 +335,9 @@ impl SharedLog {
 
     // ---- poison ----
 
-    /// The error of a pool whose device failed.
+    /// Returns an error if the pool's device has failed.
     pub(crate) fn check_poison<M: Memory>(&self, memory: &M) -> Result<()> {
-        // The cause of the failure, where it is known: it may have been met outside the log.
+        // The cause of the failure is reported if it is known; it may have occurred outside the log.
         memory.check_poison()?;
         match memory.load(self.poison_word()) {
             0 => Ok(()),
@@ -348,7 +348,7 @@ impl SharedLog {
         }
     }
 
-    /// The system's error behind the first failure.
+    /// Returns the system's error that caused the first failure.
     pub(super) fn cause<M: Memory>(&self, memory: &M) -> std::io::Error {
         match (memory.load(self.poison_word()) >> 8) as i32 {
             0 => system::error(libc::EIO),
@@ -356,7 +356,7 @@ impl SharedLog {
         }
     }
 
-    /// Poisons the pool and wakes all who wait for anything.
+    /// Poisons the pool and wakes all waiting threads.
     #[cold]
     pub(super) fn poison<M: Memory>(&self, memory: &M, what: Failure, error: &std::io::Error) -> Error {
         let number = error.raw_os_error().unwrap_or(libc::EIO);
@@ -370,14 +370,14 @@ impl SharedLog {
         memory.check_poison().err().unwrap_or_else(|| Failure::poisoned(what as u64, error))
     }
 
-    /// Poisons the pool because of a panic in `what`, whose latches others may wait for.
+    /// Poisons the pool because of a panic in `what`, for whose latches other threads may wait.
     #[cold]
     pub(crate) fn poison_by_panic<M: Memory>(&self, memory: &M, what: &str, panic: &std::io::Error) {
         memory.set_poison(what, panic);
         self.poison(memory, Failure::Panicked, panic);
     }
 
-    /// Runs `body`. If it panics, the pool is poisoned, and `release` is to release what `body` held; then the panic goes on.
+    /// Runs `body`. If it panics, poisons the pool, calls `release` to release what `body` held, and continues the panic.
     pub(super) fn poisoning<M: Memory, R>(
         &self,
         memory: &M,
@@ -393,15 +393,15 @@ impl SharedLog {
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Ends the log under workers that outlive their pool: nobody would run checkpoints for them.
+    /// Ends the log for workers that outlive their pool, since no thread would take checkpoints for them.
     pub(crate) fn abandon<M: Memory>(&self, memory: &M) {
         self.poison(memory, Failure::Dropped, &system::error(libc::ECANCELED));
     }
 
     // ---- reservation ----
 
-    /// Waits, if room is short, until there is some for a transaction of `records` records: before it takes what others would
-    /// wait for meanwhile. The room is not kept for it.
+    /// If room is short, waits until there is some for a transaction of `records` records. The transaction calls this before it takes what others
+    /// would wait for. The room is not reserved.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`] if a large transaction that waits for the calling thread keeps the log full.
@@ -422,7 +422,7 @@ impl SharedLog {
         match self.reserve(view, blocks) {
             Ok(()) => self.give_back(&view.memory, blocks),
             Err(error @ Error::Deadlock { .. }) => return Err(error),
-            // What else fails does so again when the transaction commits.
+            // Any other failure occurs again when the transaction commits.
             Err(_) => {}
         }
         Ok(())
@@ -478,7 +478,7 @@ impl SharedLog {
                     continue;
                 }
                 Room::RingFull | Room::TooDirty => self.ask_for_checkpoint(memory),
-                // Committers wait for the log after they have filled staging, so that none of them may be flushing it yet.
+                // Threads that commit fill staging first and then wait for the log, so possibly none of them flushes it yet.
                 Room::StagingFull => {
                     let last = memory.load(self.last_transaction());
                     if memory.load(self.durable_transaction()) < last {
@@ -491,7 +491,7 @@ impl SharedLog {
         }
     }
 
-    /// Tells the one that waits for room that there may be more.
+    /// Tells the thread that waits for room that there may be more.
     pub(super) fn announce_room<M: Memory>(&self, memory: &M) {
         if load_in_order(memory, self.queue()) != 0 {
             memory.fetch_add(self.room(), 1);
@@ -509,24 +509,23 @@ impl SharedLog {
         Error::TransactionTooLarge { records: self.records_at_most(memory) }
     }
 
-    /// Records that a transaction can have now.
+    /// Returns the most records that a transaction can have now.
     fn records_at_most<M: Memory>(&self, memory: &M) -> u64 {
         Self::records_in(self.ring_bound(memory).min(self.staging))
     }
 
-    /// Returns whether `words` words may fit the ring: a record has as many as it is long at most, if they follow one another.
+    /// Returns whether `words` words may fit the ring. If they are consecutive, a record holds as many as it has room for.
     pub(crate) fn may_fit<M: Memory>(&self, memory: &M, words: u64) -> bool {
         words * WORD_BYTES <= self.records_at_most(memory) * RECORD_BYTES
     }
 
     // ---- commit ----
 
-    /// Reserves room for a transaction of `records` records, its commit record included, publishes
-    /// `in_commit`, passes the gate and takes the latch, which [`append`](SharedLog::append) or
-    /// [`leave_unchanged`](SharedLog::leave_unchanged) releases.
+    /// Reserves room for a transaction of `records` records, including its commit record; publishes `in_commit`; passes the gate; and takes the
+    /// latch, which [`append`](SharedLog::append) or [`leave_unchanged`](SharedLog::leave_unchanged) releases.
     ///
     /// # Errors
-    /// [`Error::TransactionTooLarge`] for the ring; [`Error::Poisoned`]. Nothing is held or published then.
+    /// Returns [`Error::TransactionTooLarge`] if the transaction does not fit the ring, and [`Error::Poisoned`]. Nothing is held or published then.
     pub(crate) fn enter<M: Memory>(&self, view: &View<M>, slot: Slot, records: u64) -> Result<Reservation> {
         let memory = &view.memory;
         let blocks = Self::blocks_for(records);
@@ -535,8 +534,7 @@ impl SharedLog {
         }
         self.reserve(view, blocks)?;
         loop {
-            // Sequentially consistent, as is the look at the gate: the checkpoint closes the gate and then
-            // looks at these states.
+            // This is sequentially consistent, like the load of the gate: the checkpoint closes the gate and then reads these states.
             memory.fetch_add(slot.commit_state(), 1);
             if load_in_order(memory, self.gate()) == 0 {
                 break;
@@ -550,15 +548,14 @@ impl SharedLog {
         Ok(Reservation { blocks })
     }
 
-    /// Ends a commit that validation refused: takes no TxID, appends nothing. `in_commit` stays until
-    /// [`leave`](SharedLog::leave).
+    /// Ends a commit that validation has refused, without a TxID or records. `in_commit` remains until [`leave`](SharedLog::leave).
     pub(crate) fn leave_unchanged<M: Memory>(&self, view: &View<M>, reservation: Reservation) {
         unlock(&view.memory, self.latch());
         self.give_back(&view.memory, reservation.blocks);
     }
 
-    /// Takes the TxID, publishes it, appends `records` data records and a commit record in one piece, and releases the latch. Returns the TxID.
-    /// `encode` is given the number of a record, and a slice for it and those that follow.
+    /// Takes the TxID, publishes it, appends `records` data records and a commit record contiguously, and releases the latch. Returns the TxID.
+    /// `encode` receives the number of a record, and a slice for this record and those that follow.
     pub(crate) fn append<M: Memory>(
         &self,
         view: &View<M>,
@@ -598,7 +595,7 @@ impl SharedLog {
         transaction
     }
 
-    /// Puts records and their runs, which fit, into the block being filled, and closes it when it is full.
+    /// Puts records and their runs into the block that is being filled, in which they fit, and closes the block when it is full.
     fn put<M: Memory>(&self, memory: &M, position: &mut (u64, u64), words: &[u64]) {
         let block = self.staged(position.0);
         memory.store_range(block.word(HEADER_WORDS + position.1 * RECORD_BLOCKS), words);
@@ -609,10 +606,10 @@ impl SharedLog {
         }
     }
 
-    /// Clears `in_commit`, and tells a checkpoint that waits for that.
+    /// Clears `in_commit`, and wakes a checkpoint that waits for that.
     pub(crate) fn leave<M: Memory>(&self, view: &View<M>, slot: Slot) {
         let (memory, state) = (&view.memory, slot.commit_state());
-        // Only this thread changes the word; the exchange is for its order before the look at the gate.
+        // Only this thread changes the word. The exchange orders it before the load of the gate.
         let _ = memory.compare_exchange(state, memory.load(state), 0);
         if load_in_order(memory, self.gate()) != 0 {
             memory.wake(state);

@@ -1,5 +1,5 @@
-//! The protocol on real files, with operating-system threads. What becomes of it when devices fail and power is
-//! lost is tested by `strandline-scheme-check`, in its device world.
+//! Tests of the protocol on real files, with operating-system threads. `strandline-scheme-check` tests failing devices and power failures in its
+//! device world.
 
 use std::fs::{File, OpenOptions};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ struct Files {
     shared: SharedLayout,
     log: SharedLog,
     buffered: bool,
-    /// The log file cannot become longer.
+    /// Whether the log file cannot be extended.
     full: bool,
-    /// Of the pages in which memory is given back, if they are larger than the system's.
+    /// The size of the pages in which memory is given back, if they are larger than the system's.
     page_bytes: u64,
 }
 
 /// How a [`Failing`] device fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Failure {
-    /// Files cannot become longer: the disk is full.
+    /// Files cannot be extended, as on a full disk.
     Growth,
     /// A flush panics.
     FlushPanics,
@@ -113,7 +113,7 @@ impl Files {
         read_log_header(&self.device(), &self.folder.path().join("log")).unwrap()
     }
 
-    /// Runs `threads` workers, and checkpoints when they are wanted, after each of which the ring becomes larger if it can.
+    /// Runs `threads` workers. Takes checkpoints when they are wanted, and enlarges the ring after each one if possible.
     fn run(
         &self,
         view: &View<Native>,
@@ -201,8 +201,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     }
 }
 
-/// Everything that waits has to wait: little room in ring and staging, few dirty pages allowed, more threads
-/// than processors.
+/// Makes everything that can wait wait: there is little room in ring and staging, few pages may be dirty, and there are more threads than processors.
 #[test]
 fn nobody_waits_for_ever() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
@@ -247,7 +246,7 @@ fn nobody_waits_for_ever() {
     }
 }
 
-/// A transaction for which the ring has no room does not begin: it holds no lock while it waits.
+/// A transaction for which the ring has no room does not begin, so that it holds no lock while it waits.
 #[test]
 fn room_is_waited_for_before_a_transaction_begins() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
@@ -278,7 +277,7 @@ fn room_is_waited_for_before_a_transaction_begins() {
                     is_running.store(false, Ordering::SeqCst);
                 }
             });
-            // Somebody waits for room.
+            // Waits until the transaction waits for room.
             while fork().memory.load(files.log.queue()) == 0 {
                 std::thread::yield_now();
             }
@@ -293,7 +292,7 @@ fn room_is_waited_for_before_a_transaction_begins() {
     }
 }
 
-/// Bytes of a file's mapping that are this process's own copies, as the system counts them.
+/// Returns the bytes of a file's mapping that are this process's own copies, as the system counts them.
 fn anonymous_bytes(path: &std::path::Path) -> u64 {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let own = maps.lines().skip_while(|line| !line.ends_with(path.to_str().unwrap()));
@@ -345,7 +344,7 @@ fn memory_over_the_bound_is_given_back() {
             count_up();
             assert_eq!(files.log.private_bytes(&view.memory).0, 1000 * 4096);
         }
-        // What replay has stored to counts as well.
+        // Pages to which replay has stored count as well.
         let (view, report) = files.open();
         assert_eq!(report.pages, 1000);
         assert!(anonymous_bytes(&heap) < 150 * 4096);
@@ -356,7 +355,7 @@ fn memory_over_the_bound_is_given_back() {
     }
 }
 
-/// Memory is given back around pages that commits make dirty meanwhile.
+/// Gives memory back around pages that commits make dirty meanwhile.
 #[test]
 fn nothing_is_lost_where_the_system_has_larger_pages() {
     const PAGES: u64 = 256;
@@ -406,7 +405,7 @@ fn a_flush_writes_the_sectors_that_it_uses() {
         {
             let (view, _) = files.open_on(device.clone());
             let mut worker = Worker::lease(view, crate::engine::Stm, Some(files.log)).unwrap();
-            // Four words before the records, and two for each of them and the commit record, where no words follow one another.
+            // If no words are consecutive, a block has four words before the records, and two for each record and the commit record.
             for words in [1, 13, 28, 29, 30, 61, 100, 253, 300, 1] {
                 let before = device.counters();
                 worker
@@ -419,7 +418,7 @@ fn a_flush_writes_the_sectors_that_it_uses() {
                 let written = (after.log_writes - before.log_writes, after.log_bytes - before.log_bytes);
                 assert_eq!(written, (1, bytes), "{words} words");
             }
-            // Of 32 words in a row 31 share a record, in 16 places; the last has its own.
+            // Of 32 consecutive words, 31 share a record with 16 places; the last has its own.
             let before = device.counters().log_bytes;
             worker.run(|tx| tx.write_range(chunks.word(1000), &[7; 320])).unwrap();
             let bytes = (32 + 16 * (10 * 17 + 1)) as u64;
@@ -432,7 +431,7 @@ fn a_flush_writes_the_sectors_that_it_uses() {
     }
 }
 
-/// The ring becomes larger between commits, and is found so; a transaction that needs more than it has waits for that.
+/// The ring is enlarged between commits, and found so. A transaction that needs more than the ring has waits for that.
 #[test]
 fn a_ring_grows_under_commits() {
     for (buffered, concurrency) in [(false, Concurrency::Stm), (true, Concurrency::SingleWriter)] {
@@ -462,7 +461,7 @@ fn a_ring_grows_under_commits() {
             })
         };
         let (view, _) = files.open();
-        // The longest need four blocks.
+        // The longest transactions need four blocks.
         increment(&view, 700);
         assert_eq!((files.header().ring, files.log.ring_blocks(&view.memory)), (40, 40));
         drop(view);
@@ -475,7 +474,7 @@ fn a_ring_grows_under_commits() {
         assert_eq!(view.memory.load(root), 600);
         drop(view);
 
-        // On a full disk it stays as it is, and what does not fit it is refused.
+        // On a full disk the ring keeps its size, and what does not fit is refused.
         files = Files { full: true, ..Files::create(SMALL, parameters, buffered) };
         let (view, _) = files.open();
         let at = files.layout.chunks;
@@ -502,7 +501,7 @@ fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
     let heap = Mapping::file(files.file("heap"), geometry.size, MappingKind::Private).unwrap();
     let volatile = Mapping::anonymous(files.shared.bytes()).unwrap();
     let memory = Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
-    // The volatile words as recovery has left them.
+    // Keeps the volatile words as recovery has left them.
     let words = files.shared.bytes() / WORD_BYTES;
     (0..words)
         .map(|word| VolatileAddress::new(word * WORD_BYTES))
@@ -513,7 +512,7 @@ fn a_checkpoint_that_panics_poisons_and_leaves_no_latch() {
     worker.run(|tx| tx.write(tx.root(0), 5)).unwrap();
     let checkpoint = || files.log.checkpoint(&view);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(checkpoint)).is_err());
-    // Neither waits for the latch or the gate.
+    // Neither thread waits for the latch or the gate.
     for _ in 0..2 {
         match checkpoint() {
             Err(Error::Poisoned { why, .. }) => assert!(why.contains("the device panics"), "{why}"),

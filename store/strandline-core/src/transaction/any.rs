@@ -1,15 +1,14 @@
-//! Runners whose type is forgotten.
+//! Runners whose type is erased.
 //!
-//! A program that knows its runner and its structure is compiled for them, at full speed. Where that speed does not matter
-//! (a simulated machine, a recorder, filling a pool), [`AnyRunner`] keeps each structure from being compiled again for
-//! every runner.
+//! A program that knows its runner and its structure compiles the structure for that runner, which makes it fast. If speed does not matter, as on a
+//! simulated machine, in a recorder or while a pool is filled, [`AnyRunner`] avoids compiling each structure again for each runner.
 
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 
 use super::{Abort, Lock, Plain, Read, Runner, Statistics, Transaction};
 
-/// A runner of any kind. Its transactions are trait objects: each access is an indirect call.
+/// A runner of any type. Its transactions are trait objects, so each access is an indirect call.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -34,7 +33,7 @@ use super::{Abort, Lock, Plain, Read, Runner, Statistics, Transaction};
 pub struct AnyRunner<'r>(Box<dyn RunnerObject + 'r>);
 
 impl<'r> AnyRunner<'r> {
-    /// Forgets the type of `runner`.
+    /// Erases the type of `runner`.
     pub fn new(runner: impl Runner + 'r) -> Self {
         Self(Box::new(runner))
     }
@@ -53,7 +52,7 @@ impl<'r> AnyRunner<'r> {
     }
 }
 
-/// Which of a runner's methods.
+/// Selects one of a runner's methods.
 #[derive(Clone, Copy)]
 enum How<'l> {
     Run,
@@ -63,7 +62,7 @@ enum How<'l> {
 
 type Body<'b> = dyn FnMut(&mut dyn Transaction) -> Result<(), Abort> + 'b;
 
-/// What [`Runner`] is, without generic methods.
+/// The methods of [`Runner`] without type parameters.
 trait RunnerObject {
     fn execute(&mut self, how: How, body: &mut Body) -> Result<()>;
     fn takes_locks(&self) -> bool;
@@ -150,7 +149,7 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         T::read_range(self, at, into)
     }
-    // Of a `tx: &mut impl Read`, `tx.plain()` and `tx.prefetch(…)` mean these.
+    // For a `tx: &mut impl Read`, `tx.plain()` and `tx.prefetch(…)` call these methods.
     fn plain(&self) -> Option<Plain<'_>> {
         T::plain(self)
     }
@@ -169,7 +168,7 @@ impl<T: Read + ?Sized> Read for &mut T {
         T::prepare_to_borrow(self, at, pages)
     }
     unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises it.
         unsafe { T::borrow_pages(self, at, bytes) }
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {

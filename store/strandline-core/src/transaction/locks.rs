@@ -1,35 +1,31 @@
-//! Isolation by locks that are all held until a transaction has stored its data (deferred-commit paper, section
-//! 3.1), for the schemes that store in place.
+//! Isolation by locks that a transaction holds until it has stored all of its data (deferred-commit paper, section 3.1), for schemes that store in
+//! place.
 //!
-//! Every word of the pool has one lock: the words of a 256-byte granule share one, the blocks of a
-//! [region](Lock::Region) share one, each word of the heap's chunk table has its own, and whoever
-//! writes to one takes a lock of its line as well. Locks are numbered, and
-//! several things may share a number.
+//! Each word of the pool has one lock. The words of a 256-byte granule share one, the blocks of a [region](Lock::Region) share one, and each word of
+//! the heap's chunk table has its own; a transaction that writes to such a word also takes a lock of its line. Locks are numbered, and several of
+//! these may have the same number.
 //!
-//! A transaction that *declares* its lock set takes it in the order of numbers and then runs; a write to any other
-//! word is an error. One that declares nothing locks what it reads and writes as it goes: the read phase that
-//! section 3.1 asks for where the set is not known. In both, locks found to be needed later (undeclared ones, and
-//! those of the allocator's words and of new blocks) are only tried. If one is taken, the transaction, which has
-//! stored nothing yet, gives all up and begins again with what it then knew taken in order; so there is no
-//! deadlock, and as its set grows with each attempt, it ends.
+//! A transaction that *declares* its lock set takes the locks in the order of their numbers and then runs; a write to any other word is an error. A
+//! transaction that declares nothing locks the words that it reads and writes as it goes; this is the read phase that section 3.1 asks for if the set
+//! is not known. In both cases, a lock that turns out to be needed later (an undeclared one, or one of the allocator's words and of new blocks) is
+//! only tried. If it is taken, the transaction, which has stored nothing yet, releases all locks and restarts with all locks that it knows of, taken
+//! in order. So there is no deadlock, and the transaction ends because its set grows with each attempt.
 //!
-//! *The allocator's words* are protected like all others. An arena looks for room through unprotected hints and
-//! then locks the table word and the bitmap granule that it takes from; arenas have chunks of their own, so that
-//! allocating transactions do not meet.
+//! *The allocator's words* are protected like all others. An arena looks for room using unprotected hints, and then locks the table word and the
+//! bitmap granule from which it takes. Each arena has its own chunks, so that transactions that allocate do not conflict.
 //!
-//! Each lock has room for a timestamp and for the [name](Holder) of its last holder, which give conflicting transactions
-//! their order. Redo schemes leave one timestamp in all locks of a transaction, one above those that it found
-//! ([`LockSet::next_timestamp`]); deferred commit counts up that of each lock ([`LockSet::stamp_each`]). A scheme that
-//! commits in place before it releases its locks needs neither.
+//! Each lock has room for a timestamp and for the [name](Holder) of its last holder, which order conflicting transactions. Redo schemes leave the
+//! same timestamp in all locks of a transaction, which is above those that they found ([`LockSet::next_timestamp`]). Deferred commit increments each
+//! lock's own timestamp ([`LockSet::stamp_each`]). A scheme that commits in place before it releases its locks needs neither.
 
 use crate::heap;
 use crate::layout::View;
 use crate::memory::{LINE_BYTES, Memory, PersistentAddress};
 
-/// Bytes whose words share a lock.
+/// Number of bytes whose words share a lock.
 const GRANULE_BYTES: u64 = 256;
 
-/// A lock that a transaction declares before it begins, named by what it protects.
+/// A lock that a transaction declares before it begins, identified by what it protects.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -46,31 +42,30 @@ const GRANULE_BYTES: u64 = 256;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// The words of `bytes` bytes from `at`: rows, array elements, whatever has a known address. Neighbours
-    /// within 256 bytes share a lock.
+    /// The words of `bytes` bytes from `at` on: rows, array elements, or anything else with a known address. Words within 256 bytes share a lock.
     Range {
         /// The address of the first word.
         at: PersistentAddress,
         /// Bytes from there on that the transaction may write.
         bytes: u64,
     },
-    /// All blocks of up to a quarter of a chunk that were allocated by transactions that declared this region first
-    /// among their regions, whatever isolated them: one lock for a structure that grows, such as a tree, wherever
-    /// its nodes are. Larger blocks lie in chunks of their own and are declared as ranges.
+    /// All blocks of up to a quarter of a chunk that were allocated by transactions whose first declared region is this one, under whichever
+    /// isolation. It is one lock for a growing structure such as a tree, wherever its nodes are. Larger blocks have chunks of their own, and are
+    /// declared as ranges.
     Region(u32),
-    /// The line of this word, for what hangs from single words of an array: a bucket, a vertex. Where the library checks that each word
-    /// written is in the set, it is the word's granule; a plain program has a lock for each line. What some declare so
+    /// The line of this word, for what single words of an array refer to, such as a bucket or a vertex. Where the library checks that each written
+    /// word is in the set, this stands for the word's granule; a plain program has a lock for each line. What some transactions declare in this way,
     /// others must not declare by ranges.
     Line(PersistentAddress),
 }
 
 impl Lock {
-    /// The lock of the word at `at`.
+    /// Returns the lock of the word at `at`.
     pub fn word(at: PersistentAddress) -> Self {
         Self::Range { at, bytes: 8 }
     }
 
-    /// The region that a transaction allocates from that declares `locks`.
+    /// Returns the region from which a transaction that declares `locks` allocates.
     pub fn first_region(locks: &[Self]) -> Option<u32> {
         locks.iter().find_map(|lock| match lock {
             Self::Region(region) => Some(*region),
@@ -78,8 +73,8 @@ impl Lock {
         })
     }
 
-    /// Puts the numbers of `locks` into `numbers`, in the order in which they are taken, each once; `of` says which lock a word
-    /// has, and `of_line` which one the line of a word.
+    /// Puts the numbers of `locks` into `numbers`, in the order in which they are taken and without duplicates. `of` returns the lock of a word, and
+    /// `of_line` that of a word's line.
     pub fn numbers<M: Memory>(
         view: &View<M>,
         locks: &[Self],
@@ -96,7 +91,7 @@ impl Lock {
                 Self::Range { at, bytes } => {
                     let (mut next, end) = (at.offset(), at.offset().saturating_add(bytes - 1));
                     let mut granules = 0;
-                    // More granules than there are locks are all locks.
+                    // If a range has more granules than there are locks, it covers all locks.
                     while next <= end && granules <= view.shared.lock_count() {
                         numbers.push(of(PersistentAddress::new(next)));
                         next = (next | (GRANULE_BYTES - 1)).saturating_add(1);
@@ -109,22 +104,22 @@ impl Lock {
         numbers.dedup();
     }
 
-    /// The number of the lock of the line of `at`. Whoever writes to a line of the chunk table takes it besides: hardware that
-    /// keeps old values of lines undoes what others wrote to the same line (ATOM).
+    /// Returns the number of the lock of the line of `at`. A transaction that writes to a line of the chunk table takes this lock as well, because
+    /// hardware that logs old values of lines would undo the stores of others to the same line (ATOM).
     pub fn of_line<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
         spread(view, 1 << 41 | (at.offset() / LINE_BYTES))
     }
 
-    /// The number of the lock that the words of the granule of `at` share, where they belong to no region.
+    /// Returns the number of the lock that the words of the granule of `at` share if they belong to no region.
     pub fn of_granule<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
         ((at.offset() / GRANULE_BYTES) % view.shared.lock_count()) as u32
     }
 }
 
-/// A transaction as its successors know it: the log that it used and its number in that log, from 0.
+/// A transaction as its successors identify it: by its log and its number in that log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The number of the log whose worker has held the lock.
+    /// The number of its log.
     pub log: u64,
     /// The transaction's number.
     pub sequence: u64,
@@ -133,12 +128,12 @@ pub struct Holder {
 impl Holder {
     const LOG_BITS: u32 = 10;
 
-    /// As a word, never 0.
+    /// Encodes the holder as a word, which is never 0.
     pub fn encode(self) -> u64 {
         (self.sequence + 1) << Self::LOG_BITS | self.log
     }
 
-    /// The holder in a word; `None` in 0.
+    /// Decodes the holder in a word; 0 is `None`.
     pub fn decode(word: u64) -> Option<Self> {
         let sequence = (word >> Self::LOG_BITS).checked_sub(1)?;
         Some(Self { log: word & ((1 << Self::LOG_BITS) - 1), sequence })
@@ -147,13 +142,13 @@ impl Holder {
 
 /// The locks of a running transaction.
 pub struct LockSet {
-    /// Those that it holds, in order.
+    /// The locks that it holds, in order.
     pub(crate) held: Vec<u32>,
-    /// Those to take before the next attempt, in order.
+    /// The locks to take before the next attempt, in order.
     pub(crate) wanted: Vec<u32>,
     /// Whether the transaction declared its set.
     pub(crate) declared: bool,
-    /// The region that it allocates from.
+    /// The region from which it allocates.
     pub(crate) region: Option<u32>,
     /// The lock that was looked up last, if it is held.
     pub(crate) last: u32,
@@ -166,7 +161,7 @@ pub struct LockSet {
 }
 
 impl LockSet {
-    /// An empty set.
+    /// Creates an empty set.
     pub(crate) fn new() -> Self {
         Self {
             held: Vec::with_capacity(64),
@@ -180,24 +175,24 @@ impl LockSet {
         }
     }
 
-    /// Those to be taken for `locks`; `None`: the transaction declares nothing.
+    /// Determines the locks to take for `locks`; `None` means that the transaction declares nothing.
     pub(crate) fn want<M: Memory>(&mut self, view: &View<M>, locks: Option<&[Lock]>) {
         self.declared = locks.is_some();
         let of = |at| lock_of(view, at);
         Lock::numbers(view, locks.unwrap_or_default(), of, of, &mut self.wanted);
     }
 
-    /// The region that the transaction allocates from.
+    /// Returns the region from which the transaction allocates.
     pub(crate) fn region(&self) -> Option<u32> {
         self.region
     }
 
-    /// Says whether the allocator is at work.
+    /// Sets whether the allocator is at work.
     pub(crate) fn set_allocating(&mut self, allocating: bool) {
         self.allocating = allocating;
     }
 
-    /// The transaction has allocated this block.
+    /// Notes that the transaction has allocated this block.
     pub(crate) fn add_fresh(&mut self, at: PersistentAddress, bytes: u64) {
         self.fresh.push((at, bytes));
     }
@@ -219,12 +214,12 @@ impl LockSet {
         }
     }
 
-    /// Returns whether locks were taken since this was last asked, or since the attempt began.
+    /// Returns whether locks were taken since the last call, or since the attempt began.
     pub fn take_late(&mut self) -> bool {
         std::mem::take(&mut self.late)
     }
 
-    /// A timestamp above those of all these locks, and above `own`.
+    /// Returns a timestamp above those of all these locks and above `own`.
     pub fn next_timestamp<M: Memory>(&self, view: &View<M>, own: u64) -> u64 {
         let stamps =
             self.held.iter().map(|&lock| view.memory.load(view.shared.set_lock(lock.into()).word(1)));
@@ -239,21 +234,21 @@ impl LockSet {
         }
     }
 
-    /// Leaves `timestamp` in all locks.
+    /// Stores `timestamp` in all locks.
     pub fn stamp<M: Memory>(&self, view: &View<M>, timestamp: u64) {
         for &lock in &self.held {
             view.memory.store(view.shared.set_lock(lock.into()).word(1), timestamp);
         }
     }
 
-    /// Calls `each` with the number and the timestamp of each lock, in the order of numbers.
+    /// Calls `each` with the number and the timestamp of each lock, in ascending order of the numbers.
     pub fn timestamps<M: Memory>(&self, view: &View<M>, mut each: impl FnMut(u32, u64)) {
         for &lock in &self.held {
             each(lock, view.memory.load(view.shared.set_lock(lock.into()).word(1)));
         }
     }
 
-    /// Leaves in each lock its own one of `timestamps`, which are in the order of numbers, and the holder.
+    /// Stores in each lock the holder and its own one of `timestamps`, which are in the order of the locks' numbers.
     pub fn stamp_each<M: Memory>(
         &self,
         view: &View<M>,
@@ -277,7 +272,7 @@ impl LockSet {
     }
 }
 
-/// Spreads what has no address of its own over the locks.
+/// Distributes what has no address of its own over the locks.
 fn spread<M: Memory>(view: &View<M>, number: u64) -> u32 {
     ((number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % view.shared.lock_count()) as u32
 }
@@ -286,7 +281,7 @@ fn region_lock<M: Memory>(view: &View<M>, region: u32) -> u32 {
     spread(view, 1 << 40 | u64::from(region))
 }
 
-/// The number of the lock of the word at `at`.
+/// Returns the number of the lock of the word at `at`.
 pub(crate) fn lock_of<M: Memory>(view: &View<M>, at: PersistentAddress) -> u32 {
     let layout = &view.layout;
     if at >= layout.chunks && at < layout.end() {

@@ -1,9 +1,8 @@
 //! Waist 1: what a structure may do, and the concurrency control beneath it.
 //!
-//! A structure touches persistent words only through [`Read`] and [`Transaction`]. Both return
-//! `Result<_, Abort>`, so that a conflict or a user abort unwinds with `?`; whoever runs the transaction
-//! retries it or gives the reason. There is no access to pool words outside a transaction, and no reference
-//! into pool memory: reads copy out.
+//! A structure accesses persistent words only through [`Read`] and [`Transaction`]. Their methods return `Result<_, Abort>`, so that a conflict or a
+//! user's abort unwinds with `?`; the runner of the transaction then repeats it or reports the reason. Pool words cannot be accessed outside
+//! transactions, and there are no references into pool memory, because reads copy.
 
 mod any;
 mod control;
@@ -75,7 +74,7 @@ pub trait Read {
     /// As for [`Read::read`].
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
 
-    /// Reads `N` consecutive words, best of one cache line.
+    /// Reads `N` consecutive words, which is fastest within one cache line.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -96,9 +95,9 @@ pub trait Read {
         Ok(words)
     }
 
-    /// What reads words as this does, at no more than the cost of loading them, where a single writer has written nothing that it would have
-    /// to look up. `None`: this has to ask about each word, as those that only read, and transactions of the STM, always do. What fails by it
-    /// may be there all the same: what the pool has grown by. So an error means no more than that this is to be asked.
+    /// Returns a reader that only loads the words, or `None` if each read has to consult the concurrency control. A single writer that has written
+    /// nothing yet has such a reader; read-only transactions and those of the STM do not. The reader fails for words by which the pool has grown
+    /// recently, so after an error, read with the transaction itself.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -122,8 +121,8 @@ pub trait Read {
         None
     }
 
-    /// Runs `search` once over words as they lie in the pool, where that is possible. `None`: it is not, or what the search relied on has changed
-    /// meanwhile, or the search failed; then it has to be done by this reader itself. See [`OptimisticSearch`].
+    /// Runs `search` once directly on the pool's words, if that is possible. Returns `None` if it is not, if the words on which the search relied
+    /// have changed meanwhile, or if the search failed; search with this reader then. See [`OptimisticSearch`].
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -158,15 +157,16 @@ pub trait Read {
         None
     }
 
-    /// In an [`OptimisticSearch`]: what is read from here on holds only if the line of `at` stays as it is until the search ends. Elsewhere nothing.
+    /// In an [`OptimisticSearch`]: makes the search depend on the line of `at`: what it reads from here on is valid only if the line does not change
+    /// until the search ends. Elsewhere this does nothing.
     ///
     /// # Errors
-    /// Returns an error if somebody else writes to the line, or it is too new.
+    /// Returns an error if another transaction writes to the line, or if it is too new.
     fn guard(&mut self, _at: PersistentAddress) -> Result<(), Abort> {
         Ok(())
     }
 
-    /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard`: a word to which every transaction writes that frees these pages.
+    /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard` is a word to which each transaction writes that frees these pages.
     ///
     /// # Errors
     /// As for [`Read::read`].
@@ -179,40 +179,40 @@ pub trait Read {
         self.read_range(at, into)
     }
 
-    /// Returns whether [`Read::borrow_pages`] may lend `pages` pages of an extent from `at` on, from here on until the transaction or snapshot ends.
-    /// A transaction that only reads goes on at a snapshot, if it can.
+    /// Returns whether [`Read::borrow_pages`] may lend `pages` pages of an extent from `at` on, until the transaction or snapshot ends. If possible,
+    /// a read-only transaction continues at a snapshot from here on.
     ///
     /// # Errors
-    /// Returns an error after a conflict. The snapshot was ended.
+    /// Returns an error after a conflict, or if the snapshot was ended.
     fn prepare_to_borrow(&mut self, _at: PersistentAddress, _pages: u64) -> Result<bool, Abort> {
         Ok(false)
     }
 
-    /// Returns the first `bytes` bytes of pages that follow one another as they lie in memory, of which no copy is made; `None` where they must be read.
+    /// Returns the first `bytes` bytes of consecutive pages directly in memory, without a copy, or `None` if they have to be read.
     ///
     /// # Safety
-    /// [`Read::prepare_to_borrow`] has returned true for all of them, in this transaction or snapshot, and the pool is open. Nobody writes to pages of extents
-    /// except the transaction that has allocated them, before it commits.
+    /// [`Read::prepare_to_borrow`] has returned true for all of these pages in this transaction or snapshot, and the pool is open. Nobody writes to
+    /// pages of extents except the transaction that has allocated them, before it commits.
     unsafe fn borrow_pages(&self, _at: PersistentAddress, _bytes: u64) -> Option<&[u8]> {
         None
     }
 
-    /// A hint that `words` words from `at` on will soon be read: whoever says so of several places waits for all of them together.
+    /// Hints that `words` words from `at` on will soon be read. Several hints let the memory fetch the places at the same time.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
 
-    /// A hint that `words` words from each of `places` on will soon be read, and may have to come from the pool's file: all of them are
-    /// asked for at once, in an order that suits the disk, and `further` bytes behind them where they lie one after another.
+    /// Hints that `words` words from each of `places` on will soon be read, and may have to come from the pool's file. All places are requested at
+    /// once, in an order that suits the disk. Where places are adjacent, `further` bytes behind them are requested as well.
     fn read_ahead(&self, _places: &mut [PersistentAddress], _words: usize, _further: u64) {}
 
-    /// A hint that a walk over most of the pool begins, or that it has ended.
+    /// Hints that a walk over most of the pool begins or has ended.
     fn walk(&self, _begins: bool) {}
 
-    /// How many times this thread has waited for pages of a file. Where it does not change, [`read_ahead`](Self::read_ahead) gains nothing.
+    /// Returns how often this thread has waited for pages of a file. If the number does not change, [`read_ahead`](Self::read_ahead) is of no use.
     fn pages_waited_for(&self) -> u64 {
         0
     }
 
-    /// The address of root word `index`, one of eight that structures hang from.
+    /// Returns the address of root word `index`, one of eight entry points for structures.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -225,8 +225,8 @@ pub trait Read {
     /// ```
     fn root(&self, index: u64) -> PersistentAddress;
 
-    /// Words of the heap, as far as the pool is known to this transaction to reach. It learns more when it reads behind that. A pool may
-    /// grow to a thousand times as many.
+    /// Returns the number of words in the heap, as far as this transaction knows the pool's length. It learns a new length when it reads behind the
+    /// known one. A pool may grow a thousandfold.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -236,8 +236,8 @@ pub trait Read {
     /// ```
     fn heap_words(&self) -> u64;
 
-    /// Bytes of the heap's block that begins at `at`, allocated or not; `None` if none begins there. Lengths that are read from the pool are held
-    /// against it before memory is taken for what they tell of.
+    /// Returns the size in bytes of the heap's block that begins at `at`, allocated or not, or `None` if none begins there. Structures compare
+    /// lengths that they read from the pool with it before they allocate memory for so much.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -269,7 +269,7 @@ pub trait Read {
     /// Returns an error after a conflict.
     fn is_allocated(&mut self, at: PersistentAddress) -> Result<bool, Abort>;
 
-    /// The first block or large object that is allocated and begins at or behind `from`, and its bytes.
+    /// Returns the first allocated block or large object that begins at or behind `from`, with its size in bytes.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -286,7 +286,7 @@ pub trait Read {
     /// Returns an error after a conflict.
     fn next_allocated(&mut self, from: PersistentAddress) -> Result<Option<(PersistentAddress, u64)>, Abort>;
 
-    /// Runs `body`, which can only read. What it fails with is returned, and the transaction goes on as if it had not been tried: for looking over
+    /// Runs `body`, which can only read. If it fails, returns its error, and the transaction continues as if `body` had not run. This is for checking
     /// what may be damaged.
     ///
     /// ```
@@ -308,8 +308,7 @@ pub trait Read {
         body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>,
     ) -> Result<Option<Error>, Abort>;
 
-    /// Ends the transaction with an error; the worker returns it. For structures that find themselves
-    /// damaged or misused.
+    /// Ends the transaction with an error, which the worker returns. Structures use this if they find damage or misuse.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -326,23 +325,23 @@ pub trait Read {
     fn fail(&mut self, error: Error) -> Abort;
 }
 
-/// A search that reads many words, of which nobody changes any without writing to one of a few lines, its guards.
+/// A search that reads many words. Each transaction that changes one of them also writes to one of a few lines, the search's guards.
 ///
-/// An ordinary read asks the concurrency control about every line, before and after, and keeps what it has read for the validation. This asks about
-/// the guards alone: before the search reads what depends on them, and all of them once more when it has ended (optimistic lock coupling, for trees
-/// whose pages have a version each: Leis et al., "The ART of Practical Synchronization", 2016). In between it may read what a writer has half stored, so
-/// that it has to end, and to fail rather than panic, whatever it reads; what it found is then forgotten.
+/// An ordinary read checks each line with the concurrency control before and after the access, and records it for the validation. An optimistic
+/// search checks only the guards: each one before it reads what depends on the guard, and all of them again at the end. (This is optimistic lock
+/// coupling, for trees whose pages have versions: Leis et al., "The ART of Practical Synchronization", 2016.) In between, it may read what a writer
+/// has half stored. Whatever it reads, it must therefore terminate, and fail instead of panicking; its result is then discarded.
 ///
-/// A search may rely on a word if every transaction that changes the word also writes to a guard, and every transaction that frees the word's block
-/// writes to a guard from which the search came to it.
+/// A search may rely on a word if each transaction that changes the word also writes to a guard, and each transaction that frees the word's block
+/// writes to a guard by which the search reached the block.
 pub trait OptimisticSearch {
-    /// What it finds.
+    /// The search's result.
     type Found;
 
-    /// Searches, by the words that `tx` reads. It calls [`Read::guard`] before it reads what depends on that guard.
+    /// Searches, using the words that `tx` reads. Calls [`Read::guard`] before it reads what depends on that guard.
     ///
     /// # Errors
-    /// What a reader returns; whatever it is, an optimistic search has then found nothing.
+    /// Returns the reader's errors. After any error, an optimistic search counts as not run.
     fn search(&self, tx: &mut impl Read) -> Result<Self::Found, Abort>;
 }
 
@@ -429,7 +428,7 @@ pub trait Transaction: Read {
         self.write_range(at, words)
     }
 
-    /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The contents are whatever was there: write before you read.
+    /// Allocates `bytes` bytes, aligned to 8, and to 64 from 64 bytes on. The content is undefined: write before you read.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -451,7 +450,7 @@ pub trait Transaction: Read {
     /// Returns an error if the pool is full, and the errors of [`Transaction::write`].
     fn alloc(&mut self, bytes: u64) -> Result<PersistentAddress, Abort>;
 
-    /// Frees the allocation at `at`; it takes effect when the transaction commits.
+    /// Frees the allocation at `at`; this takes effect when the transaction commits.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -466,14 +465,14 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// Nothing is allocated there; as [`Transaction::write`].
+    /// Returns an error if nothing is allocated there, and the errors of [`Transaction::write`].
     fn free(&mut self, at: PersistentAddress) -> Result<(), Abort>;
 
-    /// Allocates an extent, for what is written once and as a whole: up to `most` pages of 4096 bytes that follow one another, one at least. Returns
-    /// the first one, and how many they are. `None`: there are no extents here, and blocks serve as well.
+    /// Allocates an extent for data that is written once and as a whole: between one and `most` consecutive pages of 4096 bytes. Returns the address
+    /// of the first page and the number of pages, or `None` if there are no extents here and blocks serve as well.
     ///
-    /// Whoever frees the extent also writes to a word from which its readers came to it, the guard of [`Read::read_pages`]. They read the extent by
-    /// that, and only [`Transaction::fill_pages`] writes to it unless the same transaction writes to the guard.
+    /// A transaction that frees the extent also writes to a word by which readers reach it, the guard of [`Read::read_pages`]. Readers pass this
+    /// guard, and only [`Transaction::fill_pages`] may write to the extent, unless the same transaction writes to the guard.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -496,8 +495,8 @@ pub trait Transaction: Read {
         Ok(None)
     }
 
-    /// Writes `words` from the beginning of a page on, to pages of an extent that this transaction has allocated and not filled yet. What the last
-    /// page has behind them is undefined. In the `Sync` domain they go straight to the pool's file where that is possible, and not to the log.
+    /// Writes `words` to pages of an extent that this transaction has allocated and not yet filled, from the beginning of a page on. The rest of the
+    /// last page is undefined. In the `Sync` domain the words go directly to the pool's file if possible, and not to the log.
     ///
     /// # Errors
     /// Returns an error if the device failed, and the errors of [`Transaction::write`].
@@ -505,7 +504,7 @@ pub trait Transaction: Read {
         self.write_range(at, words)
     }
 
-    /// Frees `pages` pages of an extent from `at` on, those of one allocation or some of them.
+    /// Frees `pages` pages of an extent from `at` on: all pages of an allocation, or some.
     ///
     /// # Errors
     /// As for [`Transaction::free`].
@@ -513,7 +512,7 @@ pub trait Transaction: Read {
         (0..pages).try_for_each(|page| self.free(at.byte(page * PAGE_BYTES)))
     }
 
-    /// Bytes of the heap's block that begins at `at`, allocated or not.
+    /// Returns the size in bytes of the heap's block that begins at `at`, allocated or not.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -540,14 +539,14 @@ pub trait Transaction: Read {
         has_room(self, at, bytes)
     }
 
-    /// A part of the transaction begins that a plain program makes a critical section of its own, under `lock`. To a transaction it
-    /// is nothing: the whole is atomic.
+    /// Begins a part of the transaction that a plain program makes a critical section of its own, under `lock`. In a transaction this does nothing,
+    /// because the whole is atomic.
     fn begin_section(&mut self, _lock: Lock) {}
 
-    /// That part has ended, well or not.
+    /// Ends such a part, whether it succeeded or not.
     fn end_section(&mut self, _is_done: bool) {}
 
-    /// Runs `body` as such a part.
+    /// Runs `body` between [`Transaction::begin_section`] and [`Transaction::end_section`].
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -577,7 +576,7 @@ pub trait Transaction: Read {
         outcome
     }
 
-    /// Runs `body` as a part of this transaction (flat nesting): its abort aborts the whole.
+    /// Runs `body` as a part of this transaction (flat nesting): if it aborts, the whole transaction aborts.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -608,13 +607,13 @@ pub trait Transaction: Read {
     }
 }
 
-/// [`Transaction::has_room`].
+/// See [`Transaction::has_room`].
 #[inline(never)]
 pub(crate) fn has_room(
     tx: &mut (impl Transaction + ?Sized),
     at: PersistentAddress,
     bytes: u64,
 ) -> Result<bool, Abort> {
-    // The first may tell of what was made of the place since by somebody with whom this transaction conflicts.
+    // The first call may return a size that a conflicting transaction has given the block since, so this asks again.
     Ok(tx.block(at)? >= bytes || tx.find_block(at)?.is_some_and(|found| found >= bytes))
 }

@@ -1,23 +1,23 @@
-//! Reads by which nothing but the words themselves is loaded.
+//! Reads that only load the words themselves.
 
 use super::{Abort, Read};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::memory::{DataWords, PersistentAddress};
 
-/// Reads words for a transaction that need not look up any and that nobody can disturb: see [`Read::plain`]. That is all it can do. What
-/// else is asked of it fails, and so do words outside of what the transaction knew to be the pool. Who sees an error asks the transaction
-/// itself, which finds them or tells what is wrong.
+/// Reads words for a transaction that has no own writes to look up, and that no other transaction can disturb: see [`Read::plain`]. Its other methods
+/// fail, and so do reads outside the pool as the transaction knew it. After an error, the caller asks the transaction itself, which finds the words
+/// or reports what is wrong.
 #[derive(Clone, Copy)]
 pub struct Plain<'t> {
     words: DataWords<'t>,
     layout: &'t Layout,
 }
 
-/// The abort that a reader of words alone returns where it cannot answer.
+/// The error of a [`Plain`] reader that cannot answer.
 pub(crate) const NOT_HERE: Abort = Abort::User;
 
-/// The methods of [`Read`] that a reader of words alone cannot answer.
+/// Implements the methods of [`Read`] that a [`Plain`] reader cannot answer.
 macro_rules! words_alone {
     () => {
         #[cold]

@@ -1,9 +1,9 @@
-//! Who runs transactions.
+//! Runners of transactions.
 
 use super::{Abort, Lock, Statistics, Transaction};
 use crate::error::Result;
 
-/// Whoever can run transactions of a certain kind; drivers and benchmarks are generic over it.
+/// A runner of transactions of a certain type. Drivers and benchmarks are generic over it.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -24,20 +24,20 @@ use crate::error::Result;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Runner {
-    /// The transactions that it runs, lent for a time.
+    /// The type of its transactions, which it lends for some time.
     type Tx<'t>: Transaction;
 
-    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain
-    /// promises. `body` may run several times; only its last run has an effect on the pool.
+    /// Runs `body` as a transaction, and repeats it after a conflict, until it commits and is durable in the sense of the domain. `body` may run
+    /// several times; only its last run has an effect on the pool.
     ///
     /// # Errors
-    /// [`Error::Aborted`](crate::Error::Aborted) where `body` returned [`Abort::User`]; what made the transaction fail otherwise.
-    /// The pool is unchanged then. After [`Error::Poisoned`](crate::Error::Poisoned) alone the outcome is unknown.
+    /// Returns [`Error::Aborted`](crate::Error::Aborted) if `body` returned [`Abort::User`], and otherwise the error that made the transaction fail.
+    /// The pool is unchanged then. Only after [`Error::Poisoned`](crate::Error::Poisoned) is the outcome unknown.
     fn run<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
-    /// Runs `body` as a transaction whose lock set is known before it begins. Where isolation is by locks
-    /// ([`Concurrency::Locks`](super::Concurrency::Locks)) these are taken in order, before `body` runs, and a write to a word that none of them
-    /// protects is an error; a read of such a word is allowed, and safe where nobody writes it. Elsewhere the set is not needed and is ignored.
+    /// Runs `body` as a transaction whose lock set is known before it begins. With isolation by locks
+    /// ([`Concurrency::Locks`](super::Concurrency::Locks)) the locks are taken in order before `body` runs, and a write to a word that none of them
+    /// protects is an error. A read of such a word is allowed, and safe if nobody writes to the word. Under other isolation the set is ignored.
     ///
     /// # Errors
     /// Returns [`Error::OutsideLockSet`](crate::Error::OutsideLockSet) if `body` writes outside `locks`, and the errors of [`Runner::run`].
@@ -49,19 +49,18 @@ pub trait Runner {
         self.run(body)
     }
 
-    /// Returns whether it takes the locks that it is given. Where it does not, they still say which region it allocates from.
+    /// Returns whether the runner takes the locks that it is given. If not, they still determine the region from which it allocates.
     fn takes_locks(&self) -> bool {
         true
     }
 
-    /// Returns whether a declared lock guards whatever the program says that it does, as in a plain program: nobody looks at which words are
-    /// written under it. Transactions may then declare locks of parts, such as a bucket with all that hangs from it.
+    /// Returns whether the runner trusts declared locks, as a plain program does: it does not check which words are written under a lock.
+    /// Transactions may then declare locks of parts, such as a bucket with all that it refers to.
     fn trusts_locks(&self) -> bool {
         false
     }
 
-    /// A quiescent point: commits what this runner has deferred, and waits until all of it is durable. Only deferred commit ever has anything to do
-    /// here.
+    /// Completes the commits that this runner has deferred, and waits until they are durable. Only deferred commit has anything to do here.
     ///
     /// # Errors
     /// Returns an error if the pool has failed.
@@ -69,17 +68,16 @@ pub trait Runner {
         Ok(())
     }
 
-    /// Runs `body` as a read-only transaction: it logs, writes back and fences nothing.
+    /// Runs `body` as a read-only transaction, which does not log, write back or fence.
     ///
     /// # Errors
     /// Returns [`Error::ReadOnly`](crate::Error::ReadOnly) if `body` writes, and the errors of [`Runner::run`].
     fn view<R>(&mut self, body: impl FnMut(&mut Self::Tx<'_>) -> Result<R, Abort>) -> Result<R>;
 
-    /// What it has done so far.
+    /// Returns the runner's counts so far.
     fn statistics(&self) -> Statistics;
 
-    /// Returns whether a transaction that gives up leaves nothing behind; not so for the `volatile` reference alone,
-    /// which has no transactions.
+    /// Returns whether an aborted transaction leaves nothing behind. This is false only for the `volatile` reference, which has no transactions.
     fn rolls_back(&self) -> bool {
         true
     }

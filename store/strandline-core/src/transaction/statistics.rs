@@ -1,10 +1,10 @@
-//! What a worker counts.
+//! The counts of a worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::Counters;
 
-/// What a worker has done so far.
+/// The counts of a worker's work so far.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -27,25 +27,25 @@ pub struct Statistics {
     pub commits: u64,
     /// Committed transactions that wrote nothing.
     pub read_only: u64,
-    /// Of both, those known to be durable; fewer only while deferred commits are under way.
+    /// The committed transactions that are known to be durable. They are fewer than all only while commits are deferred.
     pub acknowledged: u64,
-    /// Attempts that met a conflict and were run again.
+    /// Attempts that met a conflict and were repeated.
     pub conflicts: u64,
-    /// Transactions that their closure gave up, or that failed.
+    /// Transactions that their closure aborted, or that failed.
     pub user_aborts: u64,
-    /// Bytes of log records written, commit records included.
+    /// Bytes of log records written, including commit records.
     pub log_bytes: u64,
-    /// Times that this worker persisted in bulk.
+    /// How often this worker persisted in bulk.
     pub bulk_persists: u64,
-    /// Times that this worker's log began anew.
+    /// How often this worker's log restarted.
     pub log_restarts: u64,
-    /// Everything that this worker wrote back and fenced, bulk persistence included.
+    /// All that this worker wrote back and fenced, including bulk persistence.
     pub total: Counters,
-    /// The part of it that bulk persistence and log restarts took.
+    /// The part of the total that is due to bulk persistence and log restarts.
     pub bulk: Counters,
 }
 
-/// The counts of a worker that others may look at while it works.
+/// The counts of a worker, which other threads may read while it works.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Tally {
@@ -56,18 +56,18 @@ pub(crate) struct Tally {
     pub log_bytes: Count,
 }
 
-/// A number that one thread raises and any may read.
+/// A number that one thread increases and any thread may read.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Adds `more`. Only one thread at a time calls this, so that a store is enough.
+    /// Adds `more`. Only one thread at a time may call this, so a store suffices.
     pub fn add(&self, more: u64) {
         self.0.store(self.get() + more, Ordering::Relaxed);
     }
 
     pub fn get(&self) -> u64 {
-        // Nothing is ordered by a count.
+        // A count orders nothing.
         self.0.load(Ordering::Relaxed)
     }
 }

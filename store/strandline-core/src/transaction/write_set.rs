@@ -1,36 +1,36 @@
-//! What a running transaction has written: each word once, with its newest value, in the order of the first writes. A commit copies
-//! it to the log and stores it home from here.
+//! The writes of a running transaction: each written word once, with its newest value, in the order of the first writes. A commit copies the words
+//! from here to the log and to their home locations.
 //!
-//! Most reads are of words that the transaction has not written, so a look-up has to end quickly: in a filter of 512 bits; then, up to 16
-//! words, by comparing each; beyond that in an index of lines, where words that follow one another in a line share an entry. Words are what
-//! is kept, not lines: a commit goes through all of them twice, and of most lines a transaction writes one word or two.
+//! Most reads are of words that the transaction has not written, so a lookup has to end quickly. It first asks a filter of 512 bits. Up to 16 words
+//! are then compared one by one; more are found by an index of lines, in which consecutive words of a line share an entry. The set keeps words
+//! instead of lines, because a commit passes over all of them twice, and a transaction writes only one or two words of most lines.
 //!
-//! On the laboratory's path the scheme keeps the values ([`Scheme::TAKES_WRITES`](crate::scheme::Scheme::TAKES_WRITES)), and the write set holds the
-//! place that the scheme names, so that a write costs what it costs in the paper.
+//! On the laboratory's path the scheme keeps the values ([`Scheme::TAKES_WRITES`](crate::scheme::Scheme::TAKES_WRITES)). The write set then holds the
+//! locations that the scheme returns, so that a write costs what it costs in the paper.
 
 use std::collections::HashSet;
 
 use crate::memory::{LINE_BYTES, LINE_WORDS, PersistentAddress, WORD_BYTES};
 
-/// So many words are found by looking at each.
+/// Up to this number, words are found by comparing each.
 const SCANNED: usize = 16;
-/// So many words are compared with each other to find their lines.
+/// Up to this number, words are compared with each other to find their lines.
 const COMPARED: usize = 64;
-/// There is room for so many words at first; then for twice as many again and again.
+/// The initial number of slots, which is doubled as often as necessary.
 const FIRST_SLOTS: usize = 64;
-/// Places of the index for each word that there is room for: so most words are where they are looked for first.
+/// Number of the index's places for each word; most words are then at the first place where they are looked up.
 const SPARSE: usize = 2;
 const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two());
-/// Bytes of the filter at first.
+/// Initial size of the filter, in bytes.
 const FILTER_LINES: usize = 64;
-/// The filter becomes larger when so many words are written, and again at four times as many, and so on.
+/// The number of written words at which the filter is enlarged; it is enlarged again at four times as many, and so on.
 const FILTER_WORDS: usize = 1024;
-/// Bytes that it has then for each of these words.
+/// Number of the enlarged filter's bytes for each of these words.
 const FILTER_SHARE: usize = 16;
-/// From one generation of the index to the next.
+/// The difference between two successive generations of the index.
 const GENERATION: u64 = 1 << 32;
 
-/// The written words of one transaction, and what finds them.
+/// The written words of one transaction, with a filter and an index to find them.
 ///
 /// ```
 /// # use strandline_core::memory::PersistentAddress;
@@ -43,38 +43,38 @@ const GENERATION: u64 = 1 << 32;
 /// assert!(!writes.may_have(at.word(2), 1));
 /// ```
 pub struct WriteSet {
-    /// Addresses and newest values of `length` words, and behind them what earlier transactions left.
+    /// The addresses and newest values of `length` words, followed by remains of earlier transactions.
     slots: Vec<(PersistentAddress, u64)>,
     length: usize,
-    /// No more than these need room: more could not be committed.
+    /// The most words for which room is needed, because no larger transaction could be committed.
     most: usize,
-    /// Where the scheme keeps each of them, if it is told of each write: a log record, a slot of an execution area. Behind them is what
-    /// earlier transactions left.
+    /// The location where the scheme keeps each word, if it is told of each write: a log record, or a slot of an execution area. Remains of earlier
+    /// transactions follow.
     places: Vec<u32>,
-    /// A byte for each line, by its number modulo the power of two that `filter_mask` is less one, and in it a bit for each word that may be
-    /// written: others need no look-up. Behind these bytes is what earlier transactions left.
+    /// A byte for each line, indexed by the line's number modulo a power of two (`filter_mask` plus one). It has a bit for each word that may be
+    /// written; other words need no lookup. Remains of earlier transactions follow.
     filter: Vec<u8>,
     filter_mask: usize,
-    /// With more words than these the filter becomes larger.
+    /// The number of words above which the filter is enlarged.
     filter_words: usize,
-    /// Open addressing by line, for when there are more than [`SCANNED`] words: generation in the high half; in the low one the number of a word, of
-    /// the first one where some follow one another.
+    /// A hash table of lines with open addressing, used for more than [`SCANNED`] words. The upper half of an entry is its generation, the lower half
+    /// the number of a word, or of the first of consecutive words.
     index: Vec<u64>,
-    /// The generation of the entries that count, in the high half: a new one when a transaction's first words are indexed.
+    /// The generation of valid entries, in the upper half. It changes when a transaction's first words are indexed.
     generation: u64,
-    /// So many words are in the index; the others follow when one is next looked for.
+    /// The number of words in the index. The others are added at the next lookup.
     indexed: usize,
 }
 
 impl Default for WriteSet {
-    /// An empty write set, for any number of words.
+    /// Creates an empty write set for any number of words.
     fn default() -> Self {
         Self::for_at_most(usize::MAX)
     }
 }
 
 impl WriteSet {
-    /// An empty write set that needs no room for more than `most` words, as they could not be committed.
+    /// Creates an empty write set that needs room for at most `most` words, because no more could be committed.
     pub fn for_at_most(most: usize) -> Self {
         Self {
             most,
@@ -98,25 +98,25 @@ impl WriteSet {
         self.filter[..FILTER_LINES].fill(0);
     }
 
-    /// Words for which there is room already.
+    /// Returns the number of words for which there is room already.
     pub(crate) fn room(&self) -> usize {
         self.slots.len()
     }
 
-    /// Gives memory back if there is room for more than `words` words; then all words are forgotten.
+    /// Frees memory if there is room for more than `words` words, and forgets all words then.
     pub fn keep_room_for(&mut self, words: usize) {
         if self.room() > words {
             *self = Self::for_at_most(self.most);
         }
     }
 
-    /// Addresses and newest values: what a commit stores home.
+    /// Returns the addresses and newest values, which a commit stores home.
     #[inline]
     pub fn words(&self) -> &[(PersistentAddress, u64)] {
         &self.slots[..self.length]
     }
 
-    /// How many words are written.
+    /// Returns the number of written words.
     #[inline]
     pub fn len(&self) -> usize {
         self.length
@@ -128,11 +128,11 @@ impl WriteSet {
         self.length == 0
     }
 
-    /// Calls `act` with each written line, once, in the order of their first writes.
+    /// Calls `act` once with each written line, in the order of the first writes.
     pub fn for_each_line(&self, act: impl FnMut(PersistentAddress)) {
         let lines = self.words().iter().map(|(at, _)| at.line());
         if self.length <= COMPARED {
-            // Cheaper than any memory that would have to be taken.
+            // Comparing is cheaper than allocating memory.
             let is_first = |&(number, line): &(usize, PersistentAddress)| {
                 !self.slots[..number].iter().any(|(before, _)| before.line() == line)
             };
@@ -143,14 +143,14 @@ impl WriteSet {
         }
     }
 
-    /// The byte of the filter for the line of `at`, and the bits for `words` words from `at` on, which are of that line.
+    /// Returns the index of the filter's byte for the line of `at`, and the bits for `words` words from `at` on, all in that line.
     #[inline]
     fn bits(&self, at: PersistentAddress, words: usize) -> (usize, u8) {
         let bits = ((1 << words) - 1_u64) << (at.offset() / WORD_BYTES % LINE_WORDS);
         ((at.offset() / LINE_BYTES) as usize & self.filter_mask, bits as u8)
     }
 
-    /// Makes the filter larger, for the words that there are.
+    /// Enlarges the filter for the present words.
     #[cold]
     fn enlarge_filter(&mut self) {
         let lines = FILTER_SHARE * self.filter_words;
@@ -163,7 +163,7 @@ impl WriteSet {
         }
     }
 
-    /// Returns whether one of `words` words from `at` on may be written. No false negatives.
+    /// Returns whether one of `words` words from `at` on may be written. There are no false negatives.
     #[inline]
     pub fn may_have(&self, at: PersistentAddress, words: usize) -> bool {
         if words > at.words_left_in_line() {
@@ -173,19 +173,19 @@ impl WriteSet {
         self.filter[line] & bits != 0
     }
 
-    /// The number of the word at `at`, if it is written.
+    /// Returns the number of the word at `at`, if it is written.
     #[inline]
     pub fn find(&mut self, at: PersistentAddress) -> Option<usize> {
         if self.may_have(at, 1) { self.find_filtered(at) } else { None }
     }
 
-    /// The newest value of word number `number`.
+    /// Returns the newest value of word number `number`.
     #[inline]
     pub fn value(&self, number: usize) -> u64 {
         self.slots[number].1
     }
 
-    /// Records the newest values of words of one line, from `at` on; `false`: there is no room for all of them.
+    /// Records the newest values of consecutive words of one line, from `at` on. Returns false if there is no room for all of them.
     #[inline(always)]
     #[must_use]
     pub fn put(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
@@ -204,10 +204,10 @@ impl WriteSet {
         true
     }
 
-    /// The same where some of them may be written already, or more room is needed.
+    /// Like [`WriteSet::put`], for the case that some words may be written already or more room is needed.
     #[inline(never)]
     fn put_each(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
-        // Words of one line are mostly written again in the order in which they were first.
+        // Words of a line are mostly written again in the order of their first writes.
         let mut next = usize::MAX;
         (0..).zip(values).all(|(word, &value)| {
             let at = at.word_inside(word);
@@ -236,13 +236,13 @@ impl WriteSet {
         self.slots[number].1 = value;
     }
 
-    /// Where the scheme keeps word number `number`.
+    /// Returns the location where the scheme keeps word number `number`.
     #[inline]
     pub fn place(&self, number: usize) -> u32 {
         self.places[number]
     }
 
-    /// Records where the scheme keeps word number `number`, the newest or an older one.
+    /// Records the location where the scheme keeps word number `number`, for its newest or an older value.
     #[inline]
     pub fn set_place(&mut self, number: usize, place: u32) {
         match self.places.get_mut(number) {
@@ -251,7 +251,7 @@ impl WriteSet {
         }
     }
 
-    /// Makes room for more words, unless there is room for as many as may be written.
+    /// Makes room for more words, unless there is room for the maximum already.
     #[cold]
     fn lengthen(&mut self) -> bool {
         let slots = 2 * self.slots.len();
@@ -275,7 +275,7 @@ impl WriteSet {
         let mut place = Self::hash(at);
         loop {
             place &= self.index.len() - 1;
-            // An entry of another generation gives no number of a word.
+            // For an entry of another generation, this is not the number of a word.
             let number = (self.index[place] ^ self.generation) as usize;
             match self.slots.get(number) {
                 None => return None,
@@ -291,10 +291,10 @@ impl WriteSet {
         }
     }
 
-    /// Indexes the words that are not indexed yet, unless they follow the one before in its line.
+    /// Indexes the remaining words, except those that directly follow the previous word in its line.
     fn index_rest(&mut self) {
         if self.indexed == 0 {
-            // What earlier transactions left in it is none of this one's.
+            // A new generation invalidates entries of earlier transactions.
             self.generation = self.generation.wrapping_add(GENERATION);
             if self.generation == 0 {
                 self.index.fill(0);
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn what_an_earlier_generation_left_is_not_found() {
         let mut set = WriteSet::default();
-        // All of them share a bit of the filter, so that the index is asked.
+        // All of these words share a bit of the filter, so that the index is used.
         let word = |number: u64| PersistentAddress::new(number * FILTER_LINES as u64 * LINE_BYTES);
         for (transaction, words) in [0..40, 100..120, 200..220, 300..320].into_iter().enumerate() {
             set.clear();
@@ -341,7 +341,7 @@ mod tests {
             let number_of = |number: u64| words.contains(&number).then(|| (number - words.start) as usize);
             assert!((0..400).all(|number| set.find(word(number)) == number_of(number)));
             if transaction == 0 {
-                // Generations begin anew with the next transaction, and the one after it has the first one's.
+                // The generations wrap around with the next transaction, and the one after it has the first generation.
                 assert_eq!(set.generation, 2 * GENERATION);
                 set.generation = 0_u64.wrapping_sub(GENERATION);
             }
@@ -356,7 +356,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Few words and many, near one another and apart, again and again in the same set.
+        /// Writes few and many words, near each other and far apart, repeatedly to the same set.
         #[test]
         fn it_is_a_map_in_the_order_of_first_writes(
             transactions in proptest::collection::vec(

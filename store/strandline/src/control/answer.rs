@@ -1,4 +1,4 @@
-//! The answers of a database to requests.
+//! Answers requests from a database.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// Answers a request: `line` runs for each object of the answer, in order. An error that it returns ends the answer.
+    /// Answers a request: calls `line` with each object of the answer, in order. If `line` returns an error, the answer ends.
     ///
     /// ```
     /// # use strandline::*;
@@ -33,7 +33,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoTable`]; [`Error::Parameter`]: a key is of another type than the table's; what the request itself can fail with; what `line` returns.
+    /// Returns [`Error::NoTable`], [`Error::Parameter`] if a key has another type than the table's, the errors of the request itself, and those of
+    /// `line`.
     pub fn answer(&self, request: &Request, mut line: impl FnMut(Value) -> Result<()>) -> Result<()> {
         match request {
             Request::List => self.list_all(|table, rows| line(table.to_json(rows))),
@@ -61,7 +62,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             }
             Request::Dump { table } => {
                 let mut is_there = table.is_none();
-                // Both closures write lines.
+                // Two closures write lines, so they share this one.
                 let line = std::cell::RefCell::new(line);
                 let put = |object| (*line.borrow_mut())(object);
                 self.dump_all(
@@ -128,7 +129,7 @@ fn key_of(json: &Value) -> Result<Dynamic> {
     Dynamic::from_json(json).ok_or_else(|| Error::Parameter(format!("{json} cannot be a key")))
 }
 
-/// A row, as a line; an item of a queue has no key.
+/// Returns a row as a line. An item of a queue has no key.
 fn row(kind: TableKind, key: &Dynamic, value: &Dynamic) -> Value {
     let mut row = Map::new();
     if kind != TableKind::Queue {

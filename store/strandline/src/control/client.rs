@@ -1,4 +1,4 @@
-//! Asks a program that has a database open.
+//! Sends requests to a program that has a database open.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -13,8 +13,8 @@ use super::{Request, socket_path};
 /// How long a program may take until it begins to answer.
 const MOST_TO_BEGIN: Duration = Duration::from_secs(10);
 
-/// Asks the program that has the database at `pool` open; `line` runs for each object of the answer, in order. An error that it returns ends
-/// the answer.
+/// Sends a request to the program that has the database at `pool` open, and calls `line` with each object of the answer, in order. If `line` returns
+/// an error, the answer ends.
 ///
 /// ```
 /// # use strandline::*;
@@ -32,15 +32,15 @@ const MOST_TO_BEGIN: Duration = Duration::from_secs(10);
 /// ```
 ///
 /// # Errors
-/// [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused): no program answers requests to it;
-/// [`TimedOut`](io::ErrorKind::TimedOut): the program does not begin to answer, and may be stopped; what `line` returns; a [`Refusal`] within an error of the kind
-/// [`Other`](io::ErrorKind::Other).
+/// Returns [`NotFound`](io::ErrorKind::NotFound) or [`ConnectionRefused`](io::ErrorKind::ConnectionRefused) if no program answers requests,
+/// [`TimedOut`](io::ErrorKind::TimedOut) if the program does not begin to answer, perhaps because it is stopped, the errors of `line`, and a
+/// [`Refusal`] in an error of the kind [`Other`](io::ErrorKind::Other).
 pub fn ask(pool: &Path, request: &Request, mut line: impl FnMut(Value) -> io::Result<()>) -> io::Result<()> {
-    // The socket lies beside the pool itself, and not beside a link to it.
+    // The socket is beside the pool itself, not beside a link to it.
     let pool = pool.canonicalize()?;
     let mut stream = UnixStream::connect(socket_path(&pool))?;
     stream.set_read_timeout(Some(MOST_TO_BEGIN))?;
-    // A program that refuses the request does not read all of it, and says why.
+    // If the program refuses the request, it does not read all of it, and answers with the reason.
     let _ = writeln!(stream, "{}", serde_json::to_string(request)?);
     let mut has_begun = false;
     for object in BufReader::new(&stream).lines() {
@@ -65,11 +65,11 @@ pub fn ask(pool: &Path, request: &Request, mut line: impl FnMut(Value) -> io::Re
     Err(io::Error::new(ErrorKind::UnexpectedEof, "the program ended before its answer did"))
 }
 
-/// Why a program did not answer a request, or not to its end.
+/// The reason why a program did not answer a request, or not completely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// What went wrong.
+    /// A description of the error.
     pub message: String,
     /// The name of the [`ErrorKind`](crate::ErrorKind), if the database returned an error.
     pub kind: Option<String>,

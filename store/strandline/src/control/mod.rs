@@ -1,8 +1,9 @@
 //! Requests to a database from other processes, while a program has it open.
 //!
-//! [`Database::serve_control`] has a thread listen on a Unix socket beside the pool, `.control` appended to its name, which only the owner of the process can
-//! reach. A request is a line of JSON, a [`Request`]. The answer is a line `{"begin": true}`, then any number of lines of JSON, each an object, and
-//! then `{"end": true}` or `{"error": "…", "kind": "…"}`. The same requests can be answered without a socket: [`Database::answer`].
+//! [`Database::serve_control`] starts a thread that listens on a Unix socket beside the pool, with `.control` appended to its name. Only the owner of
+//! the process can connect to it. A request is a line of JSON, a [`Request`]. The answer is a line `{"begin": true}`, then any number of lines of
+//! JSON, each an object, and then `{"end": true}` or `{"error": "…", "kind": "…"}`. The same requests can be answered without a socket:
+//! [`Database::answer`].
 
 mod answer;
 mod client;
@@ -32,13 +33,13 @@ pub use client::{Refusal, ask};
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Request {
-    /// The tables: for each an object that describes it, with the number of its rows.
+    /// The tables: an object for each, which describes it and has the number of its rows.
     List,
-    /// How full the heap is, and what the pool takes of disk and memory: one object.
+    /// How full the heap is, and how much disk space and memory the pool takes: one object.
     Usage,
-    /// [`PoolStatistics`](crate::PoolStatistics), durations in seconds: one object.
+    /// The [`PoolStatistics`](crate::PoolStatistics), with durations in seconds: one object.
     Statistics,
-    /// Has everything that is committed written to the pool's file: [`Database::checkpoint`].
+    /// Writes everything that is committed to the pool's file, with [`Database::checkpoint`].
     Checkpoint,
     /// The row with this key: one object with `key` and `value`, or none. In a multimap, the rows with this key.
     Get {
@@ -51,30 +52,30 @@ pub enum Request {
     Range {
         /// The table's name.
         table: String,
-        /// The least key; `None`: the table's first.
+        /// The least key; `None` is the table's first.
         #[serde(default)]
         from: Option<Value>,
-        /// The first key that is too great; `None`: none is.
+        /// The first key beyond the range; `None` if the range has no end.
         #[serde(default)]
         to: Option<Value>,
         /// The most rows.
         #[serde(default)]
         limit: Option<u64>,
     },
-    /// Each table, with its rows behind it, as they are at one moment. `strandline pool load` reads it.
+    /// Each table, followed by its rows, as they are at one moment. `strandline pool load` reads this.
     Dump {
         /// Only the table of this name.
         #[serde(default)]
         table: Option<String>,
     },
-    /// Copies the database to a new file: [`Database::backup`].
+    /// Copies the database to a new file, with [`Database::backup`].
     Backup {
-        /// The new file. A relative path is one from the working directory of the process that answers.
+        /// The new file. A relative path refers to the working directory of the process that answers.
         to: PathBuf,
     },
 }
 
-/// The socket beside the pool at `pool`, on which a program that has it open may answer requests.
+/// Returns the path of the socket beside the pool at `pool`, on which a program that has the pool open may answer requests.
 pub fn socket_path(pool: &Path) -> PathBuf {
     let mut name = OsString::from(pool);
     name.push(".control");

@@ -1,4 +1,4 @@
-//! The thread that listens, and those that answer.
+//! The thread that listens for requests, and those that answer them.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -22,26 +22,26 @@ use crate::value::transaction::Control;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
-/// Requests that are answered at a time.
+/// Number of requests that are answered at a time.
 const MOST_AT_ONCE: usize = 16;
-/// Names that are tried for the folder in which the socket is made.
+/// Number of names that are tried for the folder in which the socket is created.
 const MOST_FOLDERS: u32 = 100;
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 1 << 20;
-/// How long a thread waits for the other side before it looks whether the database is to be closed.
+/// How long a thread waits for the other side before it checks whether the database is to be closed.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often a thread waits so for a request that does not come.
+/// How often a thread waits for a request in this way.
 const WAITS_FOR_REQUEST: u32 = 100;
-/// How often it waits so for somebody who does not read on: ten minutes.
+/// How often a thread waits in this way for a client that does not read on; together these are ten minutes.
 const WAITS_FOR_READER: u32 = 6000;
 
 impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
-    /// Answers requests of other processes from now on: `strandline pool info`, `list`, `get`, `range`, `dump`, `backup`, `checkpoint` and `statistics` work
-    /// on the database while this program has it open. They arrive by a Unix socket beside the pool, `.control` appended to its name. Only
-    /// processes of this one's user can reach it.
+    /// Answers requests of other processes from now on: `strandline pool info`, `list`, `get`, `range`, `dump`, `backup`, `checkpoint` and
+    /// `statistics` work on the database while this program has it open. They arrive on a Unix socket beside the pool, with `.control` appended to
+    /// its name. Only processes of the same user can connect to it.
     ///
-    /// Reading is at a snapshot, and keeps no writer waiting. Closing the database, or dropping its last handle, ends answers that are under way, but waits for a backup. If
-    /// the database is served already, nothing happens.
+    /// Answers read at a snapshot, so no writer waits for them. Closing the database, or dropping its last handle, ends answers that are in progress,
+    /// but waits for a backup. If the database is served already, this does nothing.
     ///
     /// ```no_run
     /// # use strandline::Database;
@@ -52,9 +52,10 @@ impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// The socket cannot be made: the folder cannot be written, something else has its name, or its path is longer than the some hundred bytes that the system
-    /// allows; [`Error::ReadOnly`]: the database was opened for reading only, which other processes can do as well; [`Error::Unsupported`]: it is
-    /// in memory; [`Error::Nested`] inside a transaction; [`Error::Parameter`] inside one of another database; [`Error::Closed`], [`Error::Forked`].
+    /// Returns an error if the socket cannot be created: the folder cannot be written, the name is taken, or the path is longer than the hundred or
+    /// so bytes that the system allows. Returns [`Error::ReadOnly`] if the database was opened for reading only, as other processes can do too,
+    /// [`Error::Unsupported`] if it is in memory, [`Error::Nested`] inside a transaction, [`Error::Parameter`] inside one of another database,
+    /// [`Error::Closed`] and [`Error::Forked`].
     pub fn serve_control(&self) -> Result<()> {
         self.store().admit(|pool| {
             if pool.is_read_only() {
@@ -69,7 +70,7 @@ impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
             let (own, source) = (listener.try_clone().map_err(failed)?, Arc::new(self.store().downgrade()));
             let state = Arc::<State>::default();
             state.lock().socket = Some(Socket { path, listener });
-            // Dropped if there is no thread for it, which removes the socket.
+            // If there is no thread for it, this is dropped, which removes the socket.
             let server = Server { state: state.clone(), process: std::process::id() };
             let listen = move || listen(&own, &source, &state);
             Builder::new().name("strandline-control".into()).spawn(listen).map_err(failed)?;
@@ -78,9 +79,9 @@ impl<C: Control<Memory = Native> + Send + 'static> Database<C> {
     }
 }
 
-/// Makes the socket. It gets its name when only this process's user can reach it.
+/// Creates the socket. It gets its name only when no other user can connect to it.
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    // A process that was killed has left its socket; no other has the pool open. Anything else that has the name stays.
+    // An existing socket is from a killed process, since no other process has the pool open. Anything else with this name is left there.
     match fs::symlink_metadata(path) {
         Ok(about) if about.file_type().is_socket() => fs::remove_file(path)?,
         Ok(_) => return Err(ErrorKind::AlreadyExists.into()),
@@ -92,7 +93,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         folder.push(format!("-{}-{number}", std::process::id()));
         let folder = PathBuf::from(folder);
         match DirBuilder::new().mode(0o700).create(&folder) {
-            // A process with the same number was killed here.
+            // A process with the same process number was killed here.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             made => made?,
         }
@@ -103,7 +104,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// Makes the socket in a folder of which others cannot see the inside, and moves it to `path`.
+/// Creates the socket in a folder that other users cannot enter, and moves it to `path`.
 fn bind_in(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     let hidden = folder.join("s");
     let listener = UnixListener::bind(&hidden)?;
@@ -115,7 +116,7 @@ fn bind_in(folder: &Path, path: &Path) -> io::Result<UnixListener> {
     moved.map(|()| listener)
 }
 
-/// What the threads of a server share.
+/// The state that a server's threads share.
 #[derive(Default)]
 struct State {
     now: Mutex<Now>,
@@ -126,9 +127,9 @@ struct State {
 #[derive(Default)]
 struct Now {
     socket: Option<Socket>,
-    /// Answers under way.
+    /// Number of answers in progress.
     answers: usize,
-    /// How many want that none be.
+    /// Number of threads that want no answer to be in progress.
     pauses: usize,
     is_over: bool,
 }
@@ -151,7 +152,7 @@ impl State {
     /// Begins an answer.
     ///
     /// # Errors
-    /// Why none may begin.
+    /// Returns the reason why no answer may begin.
     fn begin(&self) -> std::result::Result<Answer<'_>, String> {
         let mut now = self.lock();
         if now.pauses > 0 || now.is_over {
@@ -165,7 +166,7 @@ impl State {
     }
 }
 
-/// An answer under way.
+/// An answer in progress.
 struct Answer<'s>(&'s State);
 
 impl Drop for Answer<'_> {
@@ -175,10 +176,10 @@ impl Drop for Answer<'_> {
     }
 }
 
-/// The server, as the pool knows it.
+/// The server, which the pool owns as a guest.
 struct Server {
     state: Arc<State>,
-    /// The process that listens. What a child of `fork` inherits of it is the parent's, and perhaps locked for ever.
+    /// The process that listens. In a child of `fork`, the server's state is the parent's, and perhaps locked forever.
     process: u32,
 }
 
@@ -203,7 +204,7 @@ impl Guest for Server {
         now.is_over = true;
         let Some(Socket { path, listener }) = now.socket.take() else { return };
         let _ = fs::remove_file(path);
-        // Wakes the thread that listens, on Linux; elsewhere it sleeps on.
+        // On Linux this wakes the thread that listens; elsewhere that thread sleeps on.
         let _ = UnixStream::from(OwnedFd::from(listener)).shutdown(Shutdown::Both);
     }
 }
@@ -214,7 +215,7 @@ impl Drop for Server {
     }
 }
 
-/// Where answers come from.
+/// The database from which answers come.
 type Source<C> = WeakStore<Tables<'static>, C>;
 
 fn listen<C: Control<Memory = Native> + Send + 'static>(
@@ -226,7 +227,7 @@ fn listen<C: Control<Memory = Native> + Send + 'static>(
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(_) if state.lock().is_over => return,
-            // Such as too many open files, which may pass.
+            // The error may pass, such as too many open files.
             Err(_) => {
                 std::thread::sleep(PATIENCE);
                 continue;
@@ -236,22 +237,22 @@ fn listen<C: Control<Memory = Native> + Send + 'static>(
             return;
         }
         let (source, state) = (source.clone(), state.clone());
-        // Where the system has no thread left, whoever asks finds the connection closed.
+        // If the system cannot start a thread, the client finds the connection closed.
         let _ = Builder::new().name("strandline-answer".into()).spawn(move || {
-            // The other side may be gone, and then nobody waits for more.
+            // If the client is gone, nobody waits for the rest.
             let _ = serve(&stream, &source, &state);
         });
     }
 }
 
-/// A connection, which gives up when the database is to be closed, however slow the other side is.
+/// A connection. Its transfers end when the database is to be closed, however slow the other side is.
 struct Connection<'s> {
     stream: &'s UnixStream,
     state: &'s State,
 }
 
 impl Connection<'_> {
-    /// Tries a transfer again for at most `waits` times, as long as the other side is not ready.
+    /// Repeats a transfer up to `waits` times while the other side is not ready.
     fn patiently<T>(
         &self,
         waits: u32,
@@ -306,7 +307,7 @@ fn serve<C: Control<Memory = Native>>(
     let mut request = String::new();
     BufReader::new(Connection { stream, state }.take(LONGEST_REQUEST)).read_line(&mut request)?;
     let mut out = BufWriter::new(Connection { stream, state });
-    // At once, so that the other side knows that it is heard.
+    // This is sent immediately, so that the other side knows that its request has arrived.
     writeln!(out, "{}", json!({"begin": true}))?;
     out.flush()?;
     let last = match answer(&request, source, state, &mut out) {
@@ -329,7 +330,7 @@ fn answer<C: Control<Memory = Native>>(
     let request: Request = serde_json::from_str(request)
         .map_err(|error| Refusal::of(format!("cannot understand the request: {error}")))?;
     let _answer = state.begin().map_err(Refusal::of)?;
-    // Dropped before the answer ends: a close that waits for that closes the database next.
+    // The store is dropped before the answer ends, because a close that waits for that then closes the database.
     let store = source.upgrade().ok_or_else(|| Refusal::of(closing().to_string()))?;
     let db = Database::from(store);
     let mut failed = None;

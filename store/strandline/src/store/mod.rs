@@ -35,14 +35,14 @@ use strandline_core::file::{
 use strandline_core::heap::HeapUsage;
 use strandline_core::memory::{Native, PersistentAddress};
 
-/// A pool that holds one value of type `R`, from which everything else in it hangs.
+/// A pool with one value of type `R`, the root, through which everything else in it is reached.
 ///
-/// A store can be shared by threads, and cloned: a clone is another handle to the same store. Each transaction borrows one of the pool's
-/// workers, and waits while all are in use. A thread that runs many transactions keeps one with [`Store::session`].
+/// Threads can share a store. A clone is another handle to the same store. Each transaction borrows one of the pool's workers, and waits while all
+/// are in use. A thread that runs many transactions keeps one with [`Store::session`].
 ///
-/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns
-/// [`Error::Nested`] and does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery),
-/// [`space`](Store::space), [`statistics`](Store::statistics), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns it.
+/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns [`Error::Nested`] and
+/// does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery), [`space`](Store::space),
+/// [`statistics`](Store::statistics), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns it.
 ///
 /// ```
 /// use strandline::Options;
@@ -71,10 +71,10 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// ```
 pub struct Store<R, C: Control<Memory = Native> = Stm> {
     pool: Arc<Handle<C>>,
-    /// The root's value.
+    /// The address of the root's value.
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
-    /// Who is told of its transactions: the crash checker.
+    /// The crash checker, which observes the store's transactions.
     #[cfg(feature = "observed")]
     pub(crate) observer: Option<&'static dyn Observer>,
 }
@@ -85,12 +85,12 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
 pub struct Later<S>(pub(crate) S);
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
-    /// Runs `body` as a transaction, again after a conflict, until it commits and is durable as the domain promises.
-    /// `body` may run several times; only its last run has an effect. It is given the transaction and a pointer to
-    /// the root. An error that it returns ends the transaction without effect, and is returned.
+    /// Runs `body` as a transaction, and repeats it after a conflict, until it commits and is durable in the sense of the domain. `body` may run
+    /// several times; only its last run has an effect. It receives the transaction and a pointer to the root. If it returns an error, the transaction
+    /// has no effect, and this returns the error.
     ///
-    /// While it runs, its thread cannot begin another transaction on the same store, for which the two might wait for each
-    /// other: that is [`Error::Nested`] at once, and this one goes on.
+    /// While `body` runs, its thread cannot begin another transaction on the same store, because the two might wait for each other. The attempt
+    /// returns [`Error::Nested`] immediately, and this transaction continues.
     ///
     /// ```
     /// # use strandline::*;
@@ -108,10 +108,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// The error that `body` returned; what made the transaction fail ([`Error::Full`], …);
-    /// [`Error::Nested`]: the thread is in a transaction of this store; [`Error::Closed`]: it was closed; [`Error::Forked`]: another
-    /// process opened it. It has changed nothing then. After [`Error::Poisoned`] alone, when the device has failed, the outcome is unknown until the
-    /// store is opened again.
+    /// Returns the error of `body`, or the error that made the transaction fail ([`Error::Full`], …): [`Error::Nested`] if the thread is in a
+    /// transaction of this store, [`Error::Closed`] if the store was closed, [`Error::Forked`] if another process opened it. Nothing has changed
+    /// then. Only after [`Error::Poisoned`], when the device has failed, is the outcome unknown until the store is opened again.
     #[track_caller]
     pub fn write<T>(
         &self,
@@ -121,7 +120,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     }
 
     /// Like [`Store::write`], for a closure that returns any error into which the library's can be converted:
-    /// [`Database::write_with_error`](crate::Database::write_with_error) says how to name it.
+    /// [`Database::write_with_error`](crate::Database::write_with_error) describes how to name the error.
     ///
     /// ```
     /// # use strandline::*;
@@ -175,13 +174,13 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         })
     }
 
-    /// Transactions that do not wait until they are durable: each gives a ticket, which is for that. Others
-    /// see the transaction's effect at once; a [`write`](Store::write), [`read`](Store::read) or [`snapshot`](Store::snapshot) that has
-    /// seen it returns only when it is durable.
+    /// Returns a handle for transactions that do not wait until they are durable. Each returns a ticket with which to wait. Other transactions see
+    /// its effect immediately; a [`write`](Store::write), [`read`](Store::read) or [`snapshot`](Store::snapshot) that has seen the effect returns
+    /// only when it is durable.
     ///
-    /// A crash before that loses the transaction, whole, and with it all later ones: what can be lost is what was
-    /// committed in the last [`flush_interval`](crate::Options::flush_interval) (10 ms by default) and during one flush. Only
-    /// the `Sync` domain makes a difference; in the others a transaction is durable when it has committed.
+    /// A crash before that loses the transaction as a whole, and all later ones. At most the transactions of the last
+    /// [`flush_interval`](crate::Options::flush_interval) (10 ms by default) and of one flush can be lost. This only applies to the `Sync` domain; in
+    /// the others a transaction is durable when it has committed.
     ///
     /// ```
     /// # use strandline::*;
@@ -203,8 +202,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     }
 
     /// Runs `body` as a read-only transaction: it sees one state of the pool, whatever others do meanwhile, and cannot write. After a conflict it
-    /// runs a second time, and then at a snapshot, which meets none. (It may run more often where there is no memory for snapshots, or too little.)
-    /// What must run once reads a [`Store::snapshot`].
+    /// runs a second time, and then at a snapshot, which has no conflicts. (It may run more often if there is no memory for snapshots, or too
+    /// little.) Code that must run only once should read a [`Store::snapshot`].
     ///
     /// ```
     /// # use strandline::*;
@@ -246,11 +245,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         run::view::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
-    /// Looks all that hangs from the root over for damage, by the program's types: blocks, tags, links, lengths, the order of keys, counts, and that
-    /// every key and value is one of its type. What is wrong is returned, and nothing if all is well. `strandline pool check` checks what is below:
+    /// Checks all that can be reached from the root for damage, using the program's types: blocks, tags, links, lengths, the order of keys, counts,
+    /// and that each key and value is valid for its type. Returns descriptions of all damage. `strandline pool check` checks the layers below:
     /// headers, logs and heap.
     ///
-    /// It is one transaction that reads everything.
+    /// One transaction reads everything.
     ///
     /// ```
     /// # use strandline::*;
@@ -272,12 +271,13 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::read`]. Damage is in what is returned.
+    /// As for [`Store::read`]. Damage is not an error, but returned.
     pub fn check(&self) -> Result<Vec<String>> {
         self.read(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
-    /// What is allocated and cannot be reached from the root: what removing a pointer or a collection left behind.
+    /// Returns the memory that is allocated but cannot be reached from the root, for example because a pointer or a collection was removed without
+    /// freeing its memory.
     ///
     /// ```
     /// # use strandline::*;
@@ -296,13 +296,13 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.read(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
-    /// The store as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers. In the `Sync`
-    /// domain it waits until what it sees is durable.
+    /// Returns the store as it is now, for as long as the snapshot exists: for reading much, or slowly, beside writers. In the `Sync` domain, waits
+    /// until what the snapshot sees is durable.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`]: there are 64; a transaction that only reads counts as one while it lasts, if it reads a value of more than 16 KB with
-    /// `read_with` or `write_to`; [`Error::Parameter`]: the options leave no memory for snapshots; [`Error::Closed`], [`Error::Poisoned`],
-    /// [`Error::Forked`]; [`Error::Nested`]: it is called inside a transaction (a snapshot that exists can be read there).
+    /// Returns [`Error::TooManySnapshots`] if there are 64 (a transaction that only reads counts as one while it reads a value of more than 16 KB
+    /// with `read_with` or `write_to`), [`Error::Parameter`] if the options leave no memory for snapshots, [`Error::Nested`] inside a transaction (an
+    /// existing snapshot can be read there), [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`].
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<R, C>> {
         #[cfg(feature = "observed")]
@@ -310,15 +310,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Snapshot::new(self.pool.keep()?, self.root)
     }
 
-    /// What the snapshots that exist take. It may be called inside a transaction.
+    /// Returns the memory that existing snapshots take. This may be called inside a transaction.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// Returns [`Error::Closed`] and [`Error::Forked`].
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
         self.pool.open()?.snapshot_usage()
     }
 
-    /// Keeps one of the pool's workers for several transactions; waits while all are in use. Inside a transaction it is an error.
+    /// Keeps one of the pool's workers for several transactions; waits while all are in use. This is an error inside a transaction.
     ///
     /// # Errors
     /// Returns [`Error::Closed`], and the errors of [`Pool::wait_for_worker`].
@@ -326,12 +326,12 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Session::new(self.pool.keep()?, self.root)
     }
 
-    /// What opening it had to do after a crash.
+    /// Returns what opening the store had to do after a crash.
     pub fn recovery(&self) -> &Recovery {
         self.pool.recovery()
     }
 
-    /// How full it is, in bytes and objects, at one moment. It reads the whole heap's tables, at a snapshot.
+    /// Returns how full the store is, in bytes and objects, at one moment. It reads all tables of the heap at a snapshot.
     ///
     /// # Errors
     /// Returns [`Error::Closed`], and the errors of [`Pool::usage`].
@@ -339,24 +339,24 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.usage()
     }
 
-    /// What it takes of disk and memory. It may be called inside a transaction.
+    /// Returns the disk space and memory that the store takes. This may be called inside a transaction.
     ///
     /// # Errors
-    /// The file cannot be looked at; [`Error::Closed`], [`Error::Forked`].
+    /// Returns [`Error::Closed`], [`Error::Forked`], and an error if the file cannot be accessed.
     pub fn space(&self) -> Result<SpaceUsage> {
         self.pool.open()?.space()
     }
 
-    /// Returns what it has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. It may be called
-    /// inside a transaction.
+    /// Returns counts of what the store has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. This
+    /// may be called inside a transaction.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// Returns [`Error::Closed`] and [`Error::Forked`].
     pub fn statistics(&self) -> Result<PoolStatistics> {
         self.pool.open()?.statistics()
     }
 
-    /// Gives the disk space of what is free back to the file system, beside transactions. The file stays as long, with holes.
+    /// Gives the disk space of free memory back to the file system, while transactions run. The file keeps its length, with holes.
     ///
     /// ```
     /// # use strandline::*;
@@ -377,12 +377,12 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         report
     }
 
-    /// The file's path, absolute and without symbolic links.
+    /// Returns the file's path, absolute and without symbolic links.
     pub fn path(&self) -> &Path {
         self.pool.path()
     }
 
-    /// Brings everything that is committed home now, in the `Sync` domain, so that recovery after a crash has little to do; elsewhere it does
+    /// Writes all that is committed to the main file now, so that recovery after a crash has little to do. Outside the `Sync` domain this does
     /// nothing.
     ///
     /// # Errors
@@ -391,7 +391,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.checkpoint()
     }
 
-    /// Copies the store as it is at one time to a new file, while transactions run: [`Pool::backup`].
+    /// Copies the store, as it is at one moment, to a new file while transactions run: see [`Pool::backup`].
     ///
     /// # Errors
     /// Returns [`Error::Closed`], and the errors of [`Pool::backup`].
@@ -399,17 +399,17 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.backup(to)
     }
 
-    /// A number that no other open pool has in this process.
+    /// Returns a number that no other open pool of this process has.
     pub(crate) fn number(&self) -> u64 {
         self.pool.number()
     }
 
-    /// The root, in a transaction of this store.
+    /// Returns the root, for a transaction of this store.
     pub(crate) fn root_of<'p>(&self, _: &View<'p, C>) -> Ptr<'p, R::At<'p>> {
         Ptr::of(self.root)
     }
 
-    /// The pool, for code that works on its words. As long as what is returned exists, [`Store::close`] returns [`Error::InUse`].
+    /// Returns the pool, for code that works on its words. As long as the returned reference exists, [`Store::close`] returns [`Error::InUse`].
     ///
     /// # Panics
     /// Panics if the store was closed.
@@ -423,11 +423,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         }
     }
 
-    /// Closes the store, for all handles to it: makes everything durable, marks the pool as cleanly closed and releases its files. It waits for the
-    /// transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except [`path`](Store::path),
-    /// [`recovery`](Store::recovery), and this, which does nothing then.
+    /// Closes the store, for all handles to it: makes everything durable, marks the pool as cleanly closed and releases its files. Waits for
+    /// transactions that other threads have begun. Each later use of any handle returns [`Error::Closed`], except [`path`](Store::path),
+    /// [`recovery`](Store::recovery), and this method, which then does nothing.
     ///
-    /// Dropping the last handle closes it, once no snapshot or session of it is left. That cannot report errors.
+    /// Dropping the last handle closes the store once it has no snapshot or session left. That cannot report errors.
     ///
     /// ```
     /// # use strandline::*;
@@ -441,8 +441,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ///
     /// # Errors
     /// Returns [`Error::InUse`] if a [`Snapshot`] or a [`Session`] of it exists, [`Error::Nested`] inside a transaction of this store,
-    /// [`Error::Parameter`] inside one of another store, and [`Error::Forked`] if the store stays open. As [`Pool::close`]: it is closed, and
-    /// recovered when it is opened again.
+    /// [`Error::Parameter`] inside one of another store, and [`Error::Forked`]; the store stays open then. Also returns the errors of
+    /// [`Pool::close`]; the store is closed then, and recovered when it is opened again.
     pub fn close(&self) -> Result<()> {
         self.pool.close()
     }
@@ -470,7 +470,7 @@ impl<R, C: Control<Memory = Native>> Store<R, C> {
 
 #[cfg(feature = "control")]
 impl<R, C: Control<Memory = Native>> WeakStore<R, C> {
-    /// The store, if the program has a handle to it.
+    /// Returns the store, if the program has a handle to it.
     pub(crate) fn upgrade(&self) -> Option<Store<R, C>> {
         let Self { pool, root, .. } = self;
         Some(Store {
@@ -484,7 +484,7 @@ impl<R, C: Control<Memory = Native>> WeakStore<R, C> {
 }
 
 impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
-    /// Another handle to the same store, which costs an increment of a counter.
+    /// Returns another handle to the same store, which costs an increment of a counter.
     fn clone(&self) -> Self {
         Self {
             pool: self.pool.clone(),
@@ -497,7 +497,7 @@ impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
-    /// Like [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Store::write`], but does not wait until the transaction is durable, for which it returns a ticket.
     ///
     /// # Errors
     /// As for [`Store::write`].

@@ -1,4 +1,4 @@
-//! How a store is created and opened.
+//! Creates and opens stores.
 
 use std::io::ErrorKind;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use strandline_core::file::{Options, Pool};
 use strandline_core::memory::{Native, PersistentAddress};
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
-    /// A store in `pool`, whose root `root` finds.
+    /// Returns the store in `pool`, whose root `root` finds.
     fn over(pool: Pool<C>, root: impl FnOnce(&mut Worker<C>) -> Result<PersistentAddress>) -> Result<Self> {
         let mut worker = pool.worker()?;
         let root = root(&mut worker)?;
@@ -43,7 +43,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         })
     }
 
-    /// Opens the pool at `path`, which exists, and gives it the root that `init` makes if it has none.
+    /// Opens the existing pool at `path`. If it has no root, `init` creates one.
     ///
     /// # Errors
     /// As for [`Store::open_existing`].
@@ -56,7 +56,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::over_filled(Setup::default().open(path, options)?, &Migrations::new(), init)
     }
 
-    /// Creates a store in a new file at `path`, with the root that `init` makes, and opens it. Other processes can open it once it has
+    /// Creates a store in a new file at `path`, with the root that `init` makes, and opens it. Other processes can open the store only when it has
     /// its root.
     ///
     /// ```
@@ -69,7 +69,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Pool::create`], also if the file exists; what `init` returns, after which no file is left.
+    /// Returns the errors of [`Pool::create`], also if the file exists, and of `init`. No file is left then.
     pub fn create_new(
         path: impl AsRef<Path>,
         options: &Options,
@@ -80,16 +80,16 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
 
-    /// Creates a store in memory, with the root that `init` makes: for tests, since nothing of it remains. The options' domain does
-    /// not matter.
+    /// Creates a store in memory, with the root that `init` makes. This is for tests, since nothing of it remains. The options' domain does not
+    /// matter.
     ///
     /// # Errors
-    /// There is no memory; what `init` returns.
+    /// Returns an error if there is no memory, and the errors of `init`.
     pub fn in_memory(
         options: &Options,
         init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
     ) -> Result<Self> {
-        // Where there are files that are memory; elsewhere the system keeps small files that are soon gone in its cache.
+        // Uses files in memory if there are any. Elsewhere the system's cache keeps small files that exist only briefly.
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let options = Options { domain: Domain::Process, protect: false, ..options.clone() };
@@ -110,8 +110,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Pool::open`], also if there is no such file; [`Error::Missing`]: it has no root; [`Error::RootLayout`]: its root is of another type, or
-    /// of another version of it.
+    /// Returns the errors of [`Pool::open`], also if there is no such file; [`Error::Missing`] if the pool has no root; and [`Error::RootLayout`] if
+    /// its root has another type, or another version of the type.
     pub fn open_existing(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_existing_and_migrate(path, options, &Migrations::new())
     }
@@ -141,10 +141,10 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::open_and_migrate(path, options, &Migrations::new(), init)
     }
 
-    /// Like [`Store::open`]; a root of another type becomes an `R` by the migration from that type.
+    /// Like [`Store::open`], but a root of another type is converted to an `R` by the migration for that type.
     ///
     /// # Errors
-    /// As [`Store::open`]; those of the migration, and then nothing has happened.
+    /// Returns the errors of [`Store::open`] and of the migration. If the migration fails, nothing has happened.
     pub fn open_and_migrate(
         path: impl AsRef<Path>,
         options: &Options,
@@ -160,17 +160,17 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
                 Err(error) => return Err(error),
             }
             match Self::create_new(path, options, &mut init) {
-                // Somebody else was quicker.
+                // Another process was faster.
                 Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
                 done => return done,
             }
         }
     }
 
-    /// Like [`Store::open_existing`]; a root of another type becomes an `R` by the migration from that type.
+    /// Like [`Store::open_existing`], but a root of another type is converted to an `R` by the migration for that type.
     ///
     /// # Errors
-    /// As [`Store::open_existing`]; those of the migration, and then nothing has happened.
+    /// Returns the errors of [`Store::open_existing`] and of the migration. If the migration fails, nothing has happened.
     pub fn open_existing_and_migrate(
         path: impl AsRef<Path>,
         options: &Options,

@@ -1,4 +1,4 @@
-//! The root of a store, and how roots of earlier types become one of the present.
+//! The root of a store, and the conversion of roots of earlier types.
 
 use std::marker::PhantomData;
 
@@ -19,7 +19,7 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 type Step<C> =
     Box<dyn Fn(&Tx<'_, C>, PersistentAddress) -> Result<PersistentAddress> + Send + Sync + 'static>;
 
-/// How values of earlier root types become values of type `R`; for [`Store::open_existing_and_migrate`](crate::Store::open_existing_and_migrate).
+/// Conversions from earlier root types to `R`, for [`Store::open_existing_and_migrate`](crate::Store::open_existing_and_migrate).
 ///
 /// ```
 /// use strandline::{Migrations, Persist};
@@ -51,13 +51,13 @@ impl<R: Root, C: Control> Default for Migrations<R, C> {
 }
 
 impl<R: Root, C: Control> Migrations<R, C> {
-    /// A list without migrations, to add to with [`Migrations::from`].
+    /// Creates a list without migrations. [`Migrations::from`] adds some.
     pub fn new() -> Self {
         Self { steps: Vec::new(), root: PhantomData }
     }
 
-    /// Makes the new root out of a root of type `Old`. All of it is one transaction, at opening; the old root's own
-    /// memory is given back, and what it points to is `migrate`'s to keep or to free.
+    /// Adds the conversion from a root of type `Old`. It runs in one transaction when the store is opened. The old root's own memory is freed;
+    /// `migrate` decides whether to keep or free what the old root points to.
     ///
     /// ```
     /// # use strandline::*;
@@ -93,12 +93,12 @@ impl<R: Root, C: Control> Migrations<R, C> {
     }
 }
 
-/// The layout of a root type, which no brand changes.
+/// Returns the layout of a root type, which does not depend on the brand.
 fn layout_of<R: Root>() -> u64 {
     <R::At<'static> as Persist<'static>>::LAYOUT
 }
 
-/// The types of a root, which no brand changes.
+/// Returns the types of a root, which do not depend on the brand.
 fn schema_of<R: Root>() -> Schema {
     Schema::of::<R::At<'static>>()
 }
@@ -117,12 +117,12 @@ fn type_of<'p, T: Fixed<'p>>() -> RootType {
     RootType { name: T::NAME.into(), layout: T::LAYOUT, version: T::VERSION.into(), words: T::WORDS as u64 }
 }
 
-/// The description of the pool's root; `None` if there is none yet.
+/// Returns the description of the pool's root, or `None` if there is no root yet.
 fn description<C: Control>(tx: &View<'_, C>) -> Result<Option<RootDescription>> {
     tx.words(RootDescription::find)
 }
 
-/// The description of the pool's root, which is there.
+/// Returns the description of the pool's root, which must exist.
 pub(crate) fn found<C: Control>(tx: &View<'_, C>) -> Result<RootDescription> {
     description(tx)?.ok_or(Error::Missing { what: "store's root", root: 0 })
 }
@@ -150,7 +150,7 @@ pub(crate) fn visit_description<'p, C: Control>(
     Ok(found)
 }
 
-/// The types of the pool's root, if the pool has them.
+/// Returns the types of the pool's root, if the pool contains their description.
 pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
     if found.schema.is_null() {
         return Err(Error::Unsupported(
@@ -160,13 +160,13 @@ pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescrip
     schema(tx, found)
 }
 
-/// The types of the pool's root.
+/// Returns the types of the pool's root.
 pub(crate) fn read_schema<C: Control>(tx: &View<'_, C>) -> Result<Schema> {
     let found = found(tx)?;
     described_schema(tx, &found)
 }
 
-/// The types of the pool's root, as they are described in it.
+/// Returns the types of the pool's root, as the pool describes them.
 fn schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
     if found.schema.is_null() {
         return Ok(Schema::default());
@@ -188,7 +188,7 @@ fn describe<'p, T: Fixed<'p>, C: Control>(
     })
 }
 
-/// Makes the root of a pool that has none.
+/// Creates the root of a pool that has none.
 fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing: bool) -> Result<()> {
     let value = Ptr::new(tx, value)?;
     let schema = if describing {
@@ -204,8 +204,8 @@ fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing
     })
 }
 
-/// Makes the root of a pool that has none, in a transaction of `worker`: what [`Store`](crate::Store) does at its creation,
-/// for memories in which there is no file to open, as in the crash checker and the simulator.
+/// Creates the root of a pool that has none, in a transaction of `worker`. [`Store`](crate::Store) does this when it is created; this function is for
+/// memory without a file, as in the crash checker and the simulator.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -220,16 +220,16 @@ fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing
 /// ```
 ///
 /// # Errors
-/// What `init` returns; as [`Runner::run`](strandline_core::Runner::run).
+/// Returns the errors of `init` and [`Runner::run`](strandline_core::Runner::run).
 pub fn initialise<R: Root, C: Control>(
     worker: &mut Worker<C>,
     init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
 ) -> Result<()> {
-    // Logs may be small there, and nobody reads the description.
+    // Logs may be small there, and nothing reads the description.
     create::<R, C>(worker, init, false)
 }
 
-/// Makes the root of a pool that has none; `describing` its types.
+/// Creates the root of a pool that has none. If `describing` is set, describes its types as well.
 pub(crate) fn create<R: Root, C: Control>(
     worker: &mut Worker<C>,
     mut init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
@@ -243,8 +243,8 @@ pub(crate) fn create<R: Root, C: Control>(
     })
 }
 
-/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: typed code on the crash checker's
-/// memory and others that have no [`Store`](crate::Store), and beside words of one's own.
+/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: this is for typed code in memory without
+/// a [`Store`](crate::Store), such as the crash checker's, and beside a program's own words.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -264,8 +264,8 @@ pub(crate) fn create<R: Root, C: Control>(
 /// ```
 ///
 /// # Errors
-/// The abort that the transaction has to end with: what it met, or the error that `body` returned, which its runner then
-/// returns. [`Error::WrongStructure`]: the root is no `R`; [`Error::Missing`]: there is none.
+/// Returns the abort with which the transaction has to end. Its runner then returns the transaction's own error, the error of `body`,
+/// [`Error::WrongStructure`] if the root is not an `R`, or [`Error::Missing`] if there is none.
 pub fn with_root<R: Root, T, C: Control>(
     tx: &mut engine::Tx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -281,14 +281,14 @@ pub fn with_root<R: Root, T, C: Control>(
         body(tx, Ptr::of(found.value))
     });
     done.map_err(|error| match error {
-        // The transaction has kept what it met.
+        // The transaction has kept its own error.
         Error::Interrupted | Error::Aborted => Abort::User,
         error => tx.fail(error),
     })
 }
 
-/// Checks that the root is an `R`, and makes it one where there is a migration. Returns the address of its value, which
-/// stays where it is while the pool is open.
+/// Checks that the root is an `R`, and converts it if there is a migration. Returns the address of its value, which does not change while the pool is
+/// open.
 pub(crate) fn check<R: Root, C: Control>(
     worker: &mut Worker<C>,
     migrations: &Migrations<R, C>,
@@ -306,7 +306,7 @@ pub(crate) fn check<R: Root, C: Control>(
     })?;
     let is_described = !found.schema.is_null();
     if found.root_type.layout == layout_of::<R>() && (!is_described || is.is_same(&expected)) {
-        // The layout says it already: another number is damage, which a walk without the type would meet.
+        // The layout determines the number of words, so another number is damage, which a check without the type would also find.
         if found.root_type.words != <R::At<'static> as Fixed<'static>>::WORDS as u64 {
             return Err(Error::damaged(found.root_type.contradiction()));
         }

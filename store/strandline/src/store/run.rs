@@ -15,7 +15,7 @@ fn attempt<'p, C: Control, T, E>(
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
-    // A look costs less than a store, which would wait for the last commit's fence.
+    // A check costs less than a store, which would wait for the last commit's fence.
     if given_up.is_some() {
         *given_up = None;
     }
@@ -25,7 +25,7 @@ fn attempt<'p, C: Control, T, E>(
     })
 }
 
-/// Runs `body` inside a transaction that is under way.
+/// Runs `body` inside a transaction that is in progress.
 pub(crate) fn within<C: Control, T>(
     tx: &mut engine::Tx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
@@ -33,7 +33,7 @@ pub(crate) fn within<C: Control, T>(
     body(&Tx::new(tx))
 }
 
-/// Runs `body` as a transaction of `worker`, again after a conflict: the typed form of [`Runner::run`].
+/// Runs `body` as a transaction of `worker`, and repeats it after a conflict. This is the typed form of [`Runner::run`].
 ///
 /// # Errors
 /// Returns the error of `body`, in which case nothing has happened, or the error that made the transaction fail.
@@ -47,7 +47,7 @@ pub(crate) fn update<C: Control, T, E: From<Error>>(
     finish(outcome, &mut given_up)
 }
 
-/// Like [`update`], without waiting for the log: also returns the number of the transaction that has to be durable.
+/// Like [`update`], but does not wait for the log. Also returns the number of the transaction that has to become durable.
 pub(crate) fn update_later<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
     mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
@@ -57,7 +57,7 @@ pub(crate) fn update_later<C: Control, T, E: From<Error>>(
     finish(outcome, &mut given_up)
 }
 
-/// Runs `write`, which waits until its transaction is durable, and tells `writes` how long that took.
+/// Runs `write`, which waits until its transaction is durable, and reports the time to `writes`.
 #[track_caller]
 pub(crate) fn observed<T, E>(
     writes: Option<&WriteObserver>,
@@ -98,8 +98,7 @@ fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Re
     }
 }
 
-/// What the transaction met counts, whatever its closure made of it: the runner reports an abort by its caller
-/// only where there was nothing else.
+/// The transaction's own error counts, whatever its closure returned: the runner reports an abort by its caller only if there was no other error.
 #[cold]
 fn failed<E: From<Error>>(error: Error, given_up: &mut Option<E>) -> E {
     match (error, given_up.take()) {

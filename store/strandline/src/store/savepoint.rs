@@ -4,7 +4,7 @@ use crate::value::transaction::{Control, Tx, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 
-/// A place in a transaction to go back to, without giving the whole transaction up: [`Tx::savepoint`] sets it.
+/// A point in a transaction to which it can be rolled back without aborting as a whole. [`Tx::savepoint`] sets it.
 ///
 /// ```
 /// # use strandline::*;
@@ -24,9 +24,9 @@ use strandline_core::error::{Error, Result};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
-/// Savepoints can be nested. They cannot rescue a transaction that has met an error for the whole of it, such as a conflict or a full disk.
+/// Savepoints can be nested. They cannot rescue a transaction after an error that ends all of it, such as a conflict or a full disk.
 ///
-/// Dropping it keeps what was written. As long as there is one, the transaction keeps in memory what it overwrites.
+/// Dropping a savepoint keeps what was written. As long as one exists, the transaction keeps in memory what it overwrites.
 pub struct Savepoint<'t, 'p, C: Control = Stm> {
     tx: &'t Tx<'p, C>,
     number: u64,
@@ -35,7 +35,7 @@ pub struct Savepoint<'t, 'p, C: Control = Stm> {
 debug_as_name! { Savepoint<'_, '_;> }
 
 impl<'p, C: Control> Tx<'p, C> {
-    /// Sets a savepoint: [`Savepoint::roll_back`] takes back what this transaction does from here on. There may be several.
+    /// Sets a savepoint: [`Savepoint::roll_back`] undoes what this transaction does from here on. There may be several.
     ///
     /// ```
     /// # use strandline::*;
@@ -57,19 +57,20 @@ impl<'p, C: Control> Tx<'p, C> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     pub fn savepoint(&self) -> Savepoint<'_, 'p, C> {
-        // Setting one cannot fail.
+        // Setting a savepoint cannot fail.
         let number = self.words(|tx| Ok(tx.set_savepoint())).unwrap_or(0);
         Savepoint { tx: self, number }
     }
 }
 
 impl<C: Control> Savepoint<'_, '_, C> {
-    /// Takes back all that the transaction has written since, and goes on from there; can be called again. Savepoints that were set later are gone.
-    /// What was made since, and is still held by a variable, is as what was destroyed: [`Error::Dangling`].
+    /// Undoes all that the transaction has written since the savepoint; the transaction then continues, and can be rolled back again. Savepoints that
+    /// were set later become invalid. What was created since and is still held by a variable counts as destroyed: its use returns
+    /// [`Error::Dangling`].
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if an earlier savepoint was rolled back to, so that this one is gone. A transaction in which an operation failed
-    /// for the whole of it (a conflict, [`Error::Interrupted`]; a full disk) cannot be saved: its closure returns the error.
+    /// Returns [`Error::Parameter`] if the transaction was rolled back to an earlier savepoint, which made this one invalid. After an error that ends
+    /// the whole transaction (a conflict, [`Error::Interrupted`]; a full disk), the transaction cannot be rescued: its closure returns the error.
     pub fn roll_back(&self) -> Result<()> {
         if self.tx.words(|tx| tx.roll_back_to(self.number))? {
             return Ok(());
@@ -81,7 +82,7 @@ impl<C: Control> Savepoint<'_, '_, C> {
 impl<C: Control> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         let number = self.number;
-        // Cannot fail either.
+        // This cannot fail either.
         let _ = self.tx.words(|tx| {
             tx.release_savepoint(number);
             Ok(())

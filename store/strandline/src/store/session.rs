@@ -1,4 +1,4 @@
-//! Sessions: a worker that one thread keeps.
+//! Sessions: a thread keeps a worker.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use strandline_core::file::{Pool, Ticket, WriteObserver};
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::transaction::{Runner, Statistics};
 
-/// One thread's means to run transactions on a [`Store`], without looking for a free worker each time.
+/// A handle with which one thread runs transactions on a [`Store`] without looking for a free worker each time.
 ///
 /// ```
 /// # use strandline::*;
@@ -30,7 +30,7 @@ use strandline_core::transaction::{Runner, Statistics};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
-/// It keeps the pool open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
+/// It keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
 pub struct Session<R, C: Control<Memory = Native> = Stm> {
     borrowed: Borrowed<Arc<Pool<C>>, C>,
     /// Where transactions have to wait for the disk.
@@ -49,13 +49,13 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         self.borrowed.worker()
     }
 
-    /// No transaction is larger than its log from now on.
+    /// Limits transactions from now on to the size of the log.
     #[cfg(feature = "observed")]
     pub(crate) fn keep_to_log(&mut self) {
         self.worker().keep_to_log();
     }
 
-    /// The number of the latest transaction that the last one may have read from, and the lines that it stored to if it committed.
+    /// Returns the number of the latest transaction from which the last one may have read, and the lines to which it has stored if it committed.
     #[cfg(feature = "observed")]
     pub(crate) fn last_transaction(&mut self, committed: bool) -> (u64, Vec<PersistentAddress>) {
         let worker = self.worker();

@@ -199,7 +199,7 @@ const COPYING: [u32; 3] = [0x2fc1_2fc1, 0xca45_1a4e, 0x3434];
 /// as clones. Space that was allocated and not yet written is none of them.
 ///
 /// # Errors
-/// Returns [`super::is_unsupported`] if the file system does not tell.
+/// Returns an error for which [`super::is_unsupported`] is true if the file system does not tell.
 pub fn lacking_space(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
     let mut lacking = Vec::new();
     let mut at = 0;
