@@ -294,7 +294,7 @@ pub fn store(path: &std::path::Path, options: &Options, pass: Pass) -> Result<()
         Pass::Write => Store::<Root>::create_new(path, options, make)?,
         Pass::Compare => Store::<Root>::open_existing(path, options)?,
     };
-    store.read(|tx, root| compare(tx, root))?;
+    store.read(compare)?;
     store.usage()?;
     store.close()
 }

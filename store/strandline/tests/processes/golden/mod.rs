@@ -243,7 +243,7 @@ fn pools_of_each_version_open_or_are_refused() {
             unpack(&golden().join(&version).join(&name), folder.path());
             let pool = folder.path().join("pool");
             if number < OLDEST {
-                let error = Database::open_existing(&pool, &options).err().expect("an error");
+                let error = Database::open_existing(&pool, &options).map(drop).expect_err("an error");
                 let said = format!(
                     "the pool {} has format version {number}, this library reads version {newest}; read its data with the \
                      Strandline that wrote it, and put them into a new pool",
