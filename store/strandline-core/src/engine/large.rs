@@ -26,10 +26,10 @@
 //! It runs alone because it is rare. Logs that grow with the transaction would write all data twice, and keep all of it in memory until the commit. In
 //! `lab/strandline-scheme-check/tests/all/`, `large.rs` cuts it at every step, and `beside_large.rs` reads beside it.
 //!
-//! Memory outside the pool: some bytes for each page that was changed, and versions as long as they have room. Under `Sync` the memory of values is
-//! given back once they are written.
+//! Memory outside the pool: some bytes for each page that was changed, and versions as long as they have room. Under `Sync`, once dirty pages are
+//! written, clean pages beyond the bound of the pool's copies are released.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use crate::error::{Error, Result};
 use crate::heap::{self, Access};
@@ -45,13 +45,32 @@ use super::{Control, Engine, State};
 /// Granules besides those of whole words of the table that taking chunks changes, at most: the first and the last of the words, and
 /// what says how many chunks there are.
 const GRANULES_OF_TAKING: u64 = 3;
-/// Chunks of values that keep their memory when they have been written: some may be filled further.
-const VALUES_IN_MEMORY: usize = 32;
 /// So many words are given to the log without asking how large it is.
 const SURELY_FITS: u64 = 1 << 12;
 /// A page of whose granules none has to be saved any more.
 const ALL_SAVED: u8 = u8::MAX;
 const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
+const _: () = assert!(PAGE_BYTES / LINE_BYTES == u64::BITS as u64);
+
+/// So many neighbouring pages are in the list of changed ones if one of them is: then where they are there fits a processor's cache.
+const PAGES_TOGETHER: u64 = 16;
+
+/// What was done about a page that a large transaction changes.
+#[derive(Clone, Copy, Default)]
+struct ChangedPage {
+    /// A bit for each granule that the journal has, or that need not be saved.
+    saved: u8,
+    /// A bit for each line of which a version was kept, or need not be.
+    kept: u64,
+}
+
+impl ChangedPage {
+    /// The bits of those of its parts, each of `part` bytes, that have one of the `bytes` bytes at `at`.
+    fn parts(at: PersistentAddress, bytes: u64, part: u64) -> u64 {
+        let (first, last) = (at.offset() % PAGE_BYTES / part, (at.offset() + bytes - 1) % PAGE_BYTES / part);
+        u64::MAX >> (63 - (last - first)) << first
+    }
+}
 
 /// A large transaction that runs.
 pub(super) struct Large {
@@ -61,24 +80,33 @@ pub(super) struct Large {
     journal: Journal,
     /// `Sync`: how many of the journal's granules are durable.
     durable: u64,
-    /// By page that may have changed, a bit for each granule that need not be saved.
-    pages: HashMap<u64, u8>,
-    /// The last page that was found to need nothing.
-    last_page: u64,
+    /// The pages that may have changed, each beside its neighbours.
+    pages: Vec<ChangedPage>,
+    /// The place in `pages` of the first of so many neighbours, by the number of its page divided by [`PAGES_TOGETHER`].
+    places: HashMap<u64, usize>,
+    /// The page that was changed last, and its place.
+    last_page: (u64, usize),
     /// By chunk whose word in the table has changed, whether the chunk was free before.
     chunks: HashMap<u64, bool>,
     /// The journal is being given another chunk.
     is_extending: bool,
     /// The chunk from which on another one is looked for.
     looked_up_to: u64,
-    /// `Sync`: chunks of values, the oldest first, whose memory is still there.
-    values: VecDeque<u64>,
 }
 
 impl Large {
     /// The snapshot of the state before it.
     pub fn pin(&self) -> Option<Registration> {
         self.pin
+    }
+
+    /// Where the pages begin that have changed.
+    fn changed_pages(&self) -> impl Iterator<Item = PersistentAddress> {
+        self.places.iter().flat_map(|(&neighbours, &first)| {
+            let pages = &self.pages[first..][..PAGES_TOGETHER as usize];
+            let changed = (neighbours * PAGES_TOGETHER..).zip(pages).filter(|(_, page)| page.saved != 0);
+            changed.map(|(page, _)| PersistentAddress::new(page * PAGE_BYTES))
+        })
     }
 
     /// Whether `chunk`, which is free, was so before this transaction.
@@ -166,17 +194,19 @@ impl<C: Control> Engine<C> {
         memory.fetch_add(state, 1);
         let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
         memory.store(state, transaction + 2);
+        // It has all locks, and looks at one rather than at as many as it reads lines.
+        self.view.shared = self.guards.without_locks();
         self.large = Some(Box::new(Large {
             transaction,
             pin,
             journal: Journal::new(),
             durable: 0,
-            pages: HashMap::new(),
-            last_page: u64::MAX,
+            pages: Vec::new(),
+            places: HashMap::new(),
+            last_page: (u64::MAX, 0),
             chunks: HashMap::new(),
             is_extending: false,
             looked_up_to: 0,
-            values: VecDeque::new(),
         }));
         self.state = State::Large;
         Ok(())
@@ -256,26 +286,17 @@ impl<C: Control> Engine<C> {
         self.take_lacking_space_at(at)?;
         self.save(at, bytes)?;
         let Some(large) = &mut self.large else { return Ok(()) };
-        for (word, &value) in (0..).zip(values) {
-            let at = at.word_inside(word);
-            let Some(chunk) = heap::chunk_of_word(&self.view.layout, at) else { break };
-            let memory = &self.view.memory;
-            large.chunks.entry(chunk).or_insert_with(|| memory.load(at) == 0);
-            if heap::holds_values(value) {
-                large.values.push_back(chunk);
+        if heap::chunk_at(&self.view.layout, at).is_none() {
+            for word in 0..values.len() as u64 {
+                let at = at.word_inside(word);
+                let Some(chunk) = heap::chunk_of_word(&self.view.layout, at) else { break };
+                let memory = &self.view.memory;
+                large.chunks.entry(chunk).or_insert_with(|| memory.load(at) == 0);
             }
         }
-        let transaction = large.transaction;
-        let chunk = heap::chunk_at(&self.view.layout, at);
-        let was_free = chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true));
-        // Its own snapshot, and those that began meanwhile, read nothing that was free then.
-        let are_wanted = versions::are_wanted(&self.view) && (!was_free || self.is_older_read(transaction));
-        if are_wanted {
-            let end = at.offset() + bytes;
-            let lines = (at.line().offset()..end).step_by(LINE_BYTES as usize).map(PersistentAddress::new);
-            versions::keep(&self.view, transaction, lines);
-        }
+        self.keep_versions_large(at, bytes);
         if let Some(log) = self.shared_log
+            && heap::may_vacate(&self.view.layout, at)
             && versions::are_wanted(&self.view)
         {
             (0..)
@@ -285,6 +306,49 @@ impl<C: Control> Engine<C> {
         self.mark(at);
         self.view.memory.store_range(at, values);
         self.write_if_dirty()
+    }
+
+    /// Returns the place in the list of changed pages of the page of `at`, in which something is about to change.
+    fn changed_page(&mut self, at: PersistentAddress) -> Option<usize> {
+        let page = at.offset() / PAGE_BYTES;
+        let large = self.large.as_mut()?;
+        if large.last_page.0 != page {
+            let end = large.pages.len();
+            let first = *large.places.entry(page / PAGES_TOGETHER).or_insert(end);
+            if first == end {
+                large.pages.resize(end + PAGES_TOGETHER as usize, ChangedPage::default());
+            }
+            large.last_page = (page, first + (page % PAGES_TOGETHER) as usize);
+        }
+        Some(large.last_page.1)
+    }
+
+    /// Returns whether the page of `at` is in a chunk that was free when the transaction began.
+    fn is_in_free_chunk(&self, at: PersistentAddress) -> bool {
+        let chunk = heap::chunk_at(&self.view.layout, at);
+        let was_free = |large: &Large| chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true));
+        self.large.as_deref().is_some_and(was_free)
+    }
+
+    /// Keeps versions of the lines that are about to change, unless they were kept: one of this transaction's serves all snapshots.
+    fn keep_versions_large(&mut self, at: PersistentAddress, bytes: u64) {
+        let wanted = ChangedPage::parts(at, bytes, LINE_BYTES);
+        let Some(place) = self.changed_page(at) else { return };
+        let Some(large) = &mut self.large else { return };
+        let (page, transaction) = (&mut large.pages[place], large.transaction);
+        let missing = wanted & !page.kept;
+        if missing == 0 {
+            return;
+        }
+        page.kept |= missing;
+        // Its own snapshot, and those that began meanwhile, read nothing that was free then. A snapshot that begins later is not older.
+        if !versions::are_wanted(&self.view) || self.is_in_free_chunk(at) && !self.is_older_read(transaction)
+        {
+            return;
+        }
+        let start = PersistentAddress::new(at.offset() / PAGE_BYTES * PAGE_BYTES);
+        let lines = (0..u64::from(u64::BITS)).filter(|line| missing >> line & 1 == 1);
+        versions::keep(&self.view, transaction, lines.map(|line| start.byte(LINE_BYTES * line)));
     }
 
     /// Whether there may be a snapshot of an earlier state than the one at which large transaction `transaction` has begun.
@@ -309,46 +373,33 @@ impl<C: Control> Engine<C> {
         if let Err(error) = log.write_alone(&self.view, &large.journal, &mut large.durable) {
             return Err(self.fail(error));
         }
-        while large.values.len() > VALUES_IN_MEMORY
-            && let Some(chunk) = large.values.pop_front()
-        {
-            let layout = &self.view.layout;
-            let (at, bytes) = (heap::chunk_start(layout, chunk), layout.geometry.chunk_bytes);
-            log.give_back_range(&self.view, at, bytes);
-        }
+        log.give_back_clean_alone(&self.view);
         Ok(())
     }
 
     /// Saves what lies at these bytes of one page, unless that was done, or need not be.
     fn save(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
-        let page = at.offset() / PAGE_BYTES;
-        let first = at.offset() % PAGE_BYTES / GRANULE_BYTES;
-        let last = (at.offset() + bytes - 1) % PAGE_BYTES / GRANULE_BYTES;
-        let wanted = ALL_SAVED >> (7 - (last - first)) << first;
+        let wanted = ChangedPage::parts(at, bytes, GRANULE_BYTES) as u8;
         loop {
+            let Some(place) = self.changed_page(at) else { return Ok(()) };
+            let is_saved = |large: &Large| wanted & !large.pages[place].saved == 0;
+            if self.large.as_deref().is_none_or(is_saved) {
+                return Ok(());
+            }
+            let is_free = self.is_in_free_chunk(at);
             let Some(large) = &mut self.large else { return Ok(()) };
-            if large.last_page == page {
+            if is_free {
+                large.pages[place].saved = ALL_SAVED;
                 return Ok(());
             }
-            let chunk = heap::chunk_at(&self.view.layout, at);
-            let saved = large.pages.entry(page).or_default();
-            if chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true)) {
-                *saved = ALL_SAVED;
-            }
-            let missing = wanted & !*saved;
-            if missing == 0 {
-                if *saved == ALL_SAVED {
-                    large.last_page = page;
-                }
-                return Ok(());
-            }
+            let missing = wanted & !large.pages[place].saved;
             if !large.is_extending && large.journal.is_short(missing.count_ones().into()) {
                 // Perhaps that saves some of them.
                 self.extend_journal()?;
                 continue;
             }
-            *saved |= missing;
-            let start = PersistentAddress::new(page * PAGE_BYTES);
+            large.pages[place].saved |= missing;
+            let start = PersistentAddress::new(at.offset() / PAGE_BYTES * PAGE_BYTES);
             let granules: Vec<_> = (0..u64::from(u8::BITS))
                 .filter(|granule| missing >> granule & 1 == 1)
                 .map(|granule| start.byte(GRANULE_BYTES * granule))
@@ -430,15 +481,15 @@ impl<C: Control> Engine<C> {
         let ended = match self.shared_log {
             Some(log) => log.end_alone(&self.view, large.transaction, &large.journal, &mut large.durable),
             None => {
-                for page in large.pages.keys() {
-                    let at = PersistentAddress::new(page * PAGE_BYTES);
-                    memory.write_back_range(at, PAGE_BYTES, Step::LargeWriteBack);
+                for page in large.changed_pages() {
+                    memory.write_back_range(page, PAGE_BYTES, Step::LargeWriteBack);
                 }
                 memory.fence(Step::LargeFence);
                 large.journal.end(memory);
                 Ok(())
             }
         };
+        self.view.shared = self.guards;
         versions::withdraw(&self.view.memory);
         self.let_others_in(large.transaction);
         self.unpin(large.pin);
@@ -475,7 +526,7 @@ impl<C: Control> Engine<C> {
     /// Waits until others have released their locks, and takes every one.
     fn take_all_locks(&self) -> Result<()> {
         let memory = &self.view.memory;
-        for word in self.view.shared.locks() {
+        for word in self.guards.locks() {
             loop {
                 let now = memory.load(word);
                 if super::stm::is_locked(now) {
@@ -489,7 +540,7 @@ impl<C: Control> Engine<C> {
     }
 
     fn release_all_locks(&self, version: u64) {
-        for word in self.view.shared.locks() {
+        for word in self.guards.locks() {
             self.view.memory.store(word, version << 1);
         }
     }

@@ -120,7 +120,8 @@ enum State {
 pub struct Engine<C: Control> {
     /// The memory, and where things lie in it.
     pub view: View<C::Memory>,
-    /// Where the locks are of what guards a search. The view of a snapshot has none, since nothing else asks for them there.
+    /// Where the locks are. The view of a snapshot has none, since only what guards a search needs them there; nor has that of a large transaction,
+    /// which has all of them.
     guards: SharedLayout,
     /// The volatile words of the leased log.
     pub slot: Slot,
@@ -406,6 +407,7 @@ impl<C: Control> Engine<C> {
     pub fn end_panicked(&mut self) {
         // A transaction that reads at a snapshot holds nothing else.
         self.look_ahead();
+        self.view.shared = self.guards;
         let memory = &self.view.memory;
         let in_commit = memory.load(self.slot.commit_state()) != 0;
         if self.held.is_empty() && !self.holds_lock && self.large.is_none() && !in_commit {

@@ -25,9 +25,9 @@ struct Optimistic<'e, C: Control> {
 
 /// What a line is to a search.
 pub(super) enum Guard {
-    /// Home is to be read, as long as the line stays as it is.
+    /// Home is to be read, as long as the line stays as it is; for a large transaction nobody else changes it.
     Home,
-    /// Nobody else can change what it guards: this transaction has written to it, or runs alone.
+    /// Nobody else can change what it guards, since this transaction has written to it. Home may lack that.
     Own,
     /// The search cannot rely on it.
     None,
@@ -47,7 +47,7 @@ impl<C: Control> Engine<C> {
 
     fn guard(&mut self, at: PersistentAddress) -> Guard {
         match (self.concurrency(), self.state) {
-            (_, State::Large) => Guard::Own,
+            (_, State::Large) => Guard::Home,
             (Concurrency::Stm, State::LookingBack(past)) => self.guard_stm(at, past.time + 1),
             (Concurrency::Stm, _) => self.guard_stm(at, self.horizon),
             (Concurrency::SingleWriter, State::LookingBack(past)) => {

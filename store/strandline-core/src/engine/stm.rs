@@ -371,7 +371,7 @@ impl<C: Control> Engine<C> {
     /// Releases every lock of this worker's, at the price of looking at all that there are.
     #[cold]
     pub(super) fn release_owned_locks(&mut self, version: u64) {
-        for word in self.view.shared.locks() {
+        for word in self.guards.locks() {
             if self.owns(self.view.memory.load(word)) {
                 self.view.memory.store(word, version << 1);
             }

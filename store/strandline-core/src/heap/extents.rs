@@ -119,6 +119,11 @@ pub fn is_used(layout: &Layout, at: PersistentAddress, load: impl Fn(PersistentA
     }
 }
 
+/// Returns whether a store to the word at `at` or to words behind it may free pages or give them to extents, as [`vacated_pages`] tells.
+pub(crate) fn may_vacate(layout: &Layout, at: PersistentAddress) -> bool {
+    chunk_at(layout, at).is_none() || inside(layout, at) / 8 < Division::new(layout, CLASS).words()
+}
+
 /// The pages that a transaction frees, or gives to extents, by storing `value` to the word at `at`: numbers of the heap's pages, of one run.
 pub(crate) fn vacated_pages<M: Memory>(
     view: &View<M>,

@@ -37,7 +37,9 @@ pub use arena::Arenas;
 pub(crate) use compact::bitmap_area;
 pub use compact::{held, hold, release};
 pub use extents::is_used;
-pub(crate) use extents::{PagesAtHome, are_allocated, pages_at_home, vacated_pages};
+pub(crate) use extents::{
+    PagesAtHome, are_allocated, bitmap_of_pages, may_vacate, pages_at_home, vacated_pages,
+};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
     ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
@@ -265,22 +267,6 @@ pub(crate) fn chunk_of_word(layout: &Layout, at: PersistentAddress) -> Option<u6
 pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     let chunk = at.offset().checked_sub(layout.chunks.offset())? >> layout.chunk_bits;
     (chunk < layout.chunk_count).then_some(chunk)
-}
-
-/// Whether a chunk with this word in the table holds values rather than what leads to them: blocks so large that few are read again
-/// by the transaction that writes them.
-pub(crate) fn holds_values(word: u64) -> bool {
-    const LEAST_BYTES: u64 = 2048;
-    match Chunk::decode(word) {
-        Some(Chunk::Large { .. } | Chunk::LargeRest { .. }) => true,
-        Some(Chunk::Small { class, .. }) => CLASSES[class] >= LEAST_BYTES,
-        _ => false,
-    }
-}
-
-/// Where chunk number `chunk` begins.
-pub(crate) fn chunk_start(layout: &Layout, chunk: u64) -> PersistentAddress {
-    start(layout, chunk)
 }
 
 /// Takes a chunk that was free before this transaction; where it begins. It is looked for from chunk number `from` on, which goes on,

@@ -118,6 +118,16 @@ impl SharedLog {
     /// Gives back clean pages while there are more private ones than the bound. Returns their number. The calling thread takes the checkpoints, and
     /// the pages of those that it has taken are written.
     pub(super) fn give_back_clean<M: Memory>(&self, view: &View<M>) -> u64 {
+        self.give_back_beyond_bound(view, |words| self.give_back_batch(view, words))
+    }
+
+    /// As [`SharedLog::give_back_clean`], for a large transaction: nobody else stores to pages.
+    pub(crate) fn give_back_clean_alone<M: Memory>(&self, view: &View<M>) {
+        self.give_back_beyond_bound(view, |words| self.give_back_words(view, words));
+    }
+
+    /// Has `give_back` give back the clean pages of bitmap words, some at a time, while there are more private pages than the bound.
+    fn give_back_beyond_bound<M: Memory>(&self, view: &View<M>, give_back: impl Fn(&[u64]) -> u64) -> u64 {
         let memory = &view.memory;
         let all = Self::bitmap_words(memory.size(Space::Persistent).min(view.layout.end().offset()));
         let (mut given, mut looked) = (0, 0);
@@ -142,7 +152,7 @@ impl SharedLog {
                 }
             }
             if !words.is_empty() {
-                given += self.give_back_batch(view, &words);
+                given += give_back(&words);
             }
         }
         given
@@ -168,18 +178,13 @@ impl SharedLog {
     /// Gives back the clean pages of these bitmap words.
     fn give_back_batch<M: Memory>(&self, view: &View<M>, words: &[u64]) -> u64 {
         self.close_gate(view);
-        let given = self.give_back_words(view, words.iter().map(|&index| (index, u64::MAX)));
+        let given = self.give_back_words(view, words);
         self.open_gate(&view.memory);
         given
     }
 
-    /// Gives back the clean pages of the `bytes` bytes at `at`. No other thread stores to any page.
-    pub(crate) fn give_back_range<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
-        self.give_back_words(view, bits_of(at, bytes));
-    }
-
-    /// Gives back the clean pages among these bits of bitmap words. Returns their number.
-    fn give_back_words<M: Memory>(&self, view: &View<M>, words: impl Iterator<Item = (u64, u64)>) -> u64 {
+    /// Gives back the clean pages of these bitmap words. Returns their number. No other thread stores to any page meanwhile.
+    fn give_back_words<M: Memory>(&self, view: &View<M>, words: &[u64]) -> u64 {
         let memory = &view.memory;
         let (mut given, mut run) = (0, 0..0);
         let give_back = |run: std::ops::Range<u64>| {
@@ -191,8 +196,8 @@ impl SharedLog {
                 memory.give_back(PersistentAddress::new(first), end - first);
             }
         };
-        for (index, mask) in words {
-            let mut bits = self.clean(view, index) & mask;
+        for &index in words {
+            let mut bits = self.clean(view, index);
             if bits == 0 {
                 continue;
             }

@@ -313,3 +313,45 @@ fn a_load_is_one_transaction() {
         load::<SingleWriter>(domain);
     }
 }
+
+/// The most bytes of copies of pages that there were while a large transaction gave `rows` keys a value of 300 bytes each, of which `before` had one.
+/// It writes its pages whenever 64 are dirty.
+fn copies_while_it_runs(memory_pages: u64, before: u64, rows: u64) -> u64 {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = options(Domain::Sync);
+    options.sync.most_dirty_pages = Some(64);
+    options.sync.memory_pages = Some(memory_pages);
+    let store = create::<Stm>(&folder.path().join("pool"), &options);
+    let insert = |keys: std::ops::Range<u64>, byte: u8| {
+        let (mut most, mut runs) = (0, 0);
+        store
+            .write(|tx, root| {
+                (most, runs) = (0, runs + 1);
+                for key in keys.clone() {
+                    root.get(tx)?.rows.insert(tx, &key, &vec![byte; 300])?;
+                    most = most.max(store.pool().space()?.memory_bytes);
+                }
+                Ok(())
+            })
+            .unwrap();
+        (most, runs)
+    };
+    for first in (0..before).step_by(100) {
+        insert(first..first + 100, 1);
+    }
+    let (most, runs) = insert(0..rows, 2);
+    assert!(runs > 1, "it fits the log");
+    most
+}
+
+#[test]
+fn pages_that_a_large_transaction_has_written_stay_in_memory() {
+    assert!(copies_while_it_runs(1 << 20, 0, 20_000) > 20_000 * 300);
+}
+
+#[test]
+fn a_large_transaction_keeps_to_the_bound_of_copies() {
+    const BOUND: u64 = 128;
+    let most = copies_while_it_runs(BOUND, 4000, 4000);
+    assert!(most <= (BOUND + 2 * 64) * 4096, "{} pages", most / 4096);
+}
