@@ -37,9 +37,7 @@ pub use arena::Arenas;
 pub(crate) use compact::bitmap_area;
 pub use compact::{held, hold, release};
 pub use extents::is_used;
-pub(crate) use extents::{
-    PagesAtHome, are_allocated, bitmap_of_pages, may_vacate, pages_at_home, vacated_pages,
-};
+pub(crate) use extents::{PagesAtHome, are_allocated, may_vacate, pages_at_home, vacated_pages};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
     ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
