@@ -172,8 +172,8 @@ typedef struct {
   uint32_t map_ahead;
   // Not 0: a file that is not on persistent memory is opened under `STRANDLINE_FLUSH` all the same, for tests.
   uint32_t assume_persistent;
-  // The most bytes that a new database may come to have, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time, and
-  // in one of less than 64 MB one for each 4 MB.
+  // The greatest size that a new database can reach, in bytes, a multiple of 4096; 0: 1 TB. Up to 16 threads can be in transactions at a time;
+  // in a database of less than 64 MB, one for each 4 MB.
   uint64_t size;
   // Bytes to allocate on the disk for a new database immediately; 0: what it needs.
   uint64_t initial_size;

@@ -245,7 +245,7 @@ fn pools_of_each_version_open_or_are_refused() {
             if number < OLDEST {
                 let error = Database::open_existing(&pool, &options).map(drop).expect_err("an error");
                 let said = format!(
-                    "the pool {} has format version {number}, this library reads version {newest}; read its data with the \
+                    "the pool {} has format version {number}, this library reads version {OLDEST} and later; read its data with the \
                      Strandline that wrote it, and put them into a new pool",
                     pool.display()
                 );
