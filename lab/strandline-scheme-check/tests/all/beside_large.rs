@@ -201,7 +201,7 @@ fn rules_that_are_left_out_are_found() {
 /// first history in which it happens. If another history becomes the first, the search only takes longer.
 #[test]
 fn a_bound_that_is_too_high_is_found() {
-    let found = first_wrong(SingleWriter, Some(Step::LargeBound), LINES + 20, 3000..100_000);
+    let found = first_wrong(SingleWriter, Some(Step::LargeBound), LINES + 20, 85_000..400_000);
     println!("{found:?}");
     let (_, what) = found.expect("nothing is found");
     assert!(what.starts_with("word"), "{what}");
