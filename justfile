@@ -8,7 +8,7 @@ build:
     cargo build --release -p strandline-cli -p strandline-check-cli -p strandline-lab-cli
 
 # Tests one part, by its crate's name without the prefix, or those of its tests whose names contain FILTER.
-test part *filter:
+test part filter="":
     cargo test -p {{ if part == "strandline" { part } else { "strandline-" + part } }} {{filter}}
 
 # Runs the crash checker under one scheme.

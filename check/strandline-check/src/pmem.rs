@@ -74,7 +74,7 @@ pub struct Pmem<'a> {
 /// The mutable part of a [`Pmem`]. The compiler knows the rest to be immutable, so that loops keep it in registers.
 pub(crate) struct PmemState {
     step: Cell<&'static str>,
-    /// The number of operations after which a program that does not end counts as endless.
+    /// The number of operations that are left before a program that does not end counts as endless.
     patience: Cell<i64>,
     /// The offset of the last load that the window answered, or `u64::MAX` if each load is counted.
     last: Cell<u64>,

@@ -13,6 +13,7 @@
 #ifndef STRANDLINE_PACK_HPP
 #define STRANDLINE_PACK_HPP
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -76,6 +77,13 @@ struct Part;
 template <class T>
 using PartOf = Part<std::conditional_t<std::is_convertible_v<const T &, std::string_view>, std::string, T>>;
 
+// Reads one part. A view would be of a text that is gone: texts are read to std::string.
+template <class T>
+T read_part(std::string_view &from, bool is_inside) {
+    static_assert(!std::is_convertible_v<const T &, std::string_view> || std::is_same_v<T, std::string>, "unpack texts to std::string");
+    return PartOf<T>::read(from, is_inside);
+}
+
 template <>
 struct Part<bool> {
     static void write(std::string &into, bool part, bool) { into += static_cast<char>(part ? is_true : is_false); }
@@ -89,6 +97,8 @@ struct Part<bool> {
 
 template <class T>
 struct Part<T, std::enable_if_t<std::is_integral_v<T>>> {
+    static_assert(sizeof(T) <= sizeof(std::uint64_t), "a number has 64 bits at most");
+
     static void write(std::string &into, T part, bool) {
         bool is_negative = part < T(0);
         // Of a negative number, one less than its magnitude.
@@ -137,6 +147,8 @@ struct Part<T, std::enable_if_t<std::is_floating_point_v<T>>> {
         bits = bits & sign ? bits & ~sign : ~bits;
         double number;
         std::memcpy(&number, &bits, sizeof number);
+        if (std::isfinite(number) && std::abs(number) > static_cast<double>(std::numeric_limits<T>::max()))
+            wrong_part();
         return static_cast<T>(number);
     }
 };
@@ -166,7 +178,14 @@ struct Part<std::string> {
 };
 
 template <class T>
+struct is_optional : std::false_type {};
+template <class T>
+struct is_optional<std::optional<T>> : std::true_type {};
+
+template <class T>
 struct Part<std::optional<T>> {
+    static_assert(!is_optional<T>::value, "an optional of an optional would come back as one of them");
+
     static void write(std::string &into, const std::optional<T> &part, bool is_inside) {
         if (part) {
             PartOf<T>::write(into, *part, is_inside);
@@ -178,7 +197,7 @@ struct Part<std::optional<T>> {
     }
     static std::optional<T> read(std::string_view &from, bool is_inside) {
         if (!take_if(from, none))
-            return PartOf<T>::read(from, is_inside);
+            return read_part<T>(from, is_inside);
         if (is_inside && !take_if(from, goes_on))
             wrong_part();
         return std::nullopt;
@@ -199,7 +218,7 @@ struct Part<std::vector<T>> {
         std::vector<T> part;
         // A missing std::optional begins with a zero, too.
         while (from.substr(0, 1) != std::string_view("\0", 1) || from.substr(0, 2) == std::string_view("\0\xff", 2))
-            part.push_back(PartOf<T>::read(from, true));
+            part.push_back(read_part<T>(from, true));
         take(from, 1);
         return part;
     }
@@ -215,7 +234,7 @@ struct Part<std::tuple<Parts...>> {
     static std::tuple<Parts...> read(std::string_view &from, bool) {
         if (!take_if(from, list))
             wrong_part();
-        std::tuple<Parts...> part{PartOf<Parts>::read(from, true)...}; // In order, within braces.
+        std::tuple<Parts...> part{read_part<Parts>(from, true)...}; // In order, within braces.
         if (!take_if(from, none))
             wrong_part();
         return part;
@@ -253,7 +272,7 @@ std::string pack_end(const Parts &...parts) {
 // a number is beyond its type.
 template <class... Parts>
 auto unpack(std::string_view bytes) {
-    std::tuple<Parts...> parts{detail::PartOf<Parts>::read(bytes, false)...}; // In order, within braces.
+    std::tuple<Parts...> parts{detail::read_part<Parts>(bytes, false)...}; // In order, within braces.
     if (!bytes.empty())
         detail::wrong_part();
     if constexpr (sizeof...(Parts) == 1)

@@ -91,7 +91,7 @@ pub fn dump_table(
         return Err(Failure::Usage(format!("there is no table `{name}`: there are {}", names(&tables))));
     };
     let mut lines = Output { out, failed: None };
-    let done = db.len(name).and_then(|rows| {
+    let done = db.count(name).and_then(|rows| {
         begin(bar, table, rows);
         lines.put(&table.to_json(Some(rows)))?;
         db.dump(name, |key, value| {
@@ -198,7 +198,7 @@ pub fn copy(
 ) -> Result<(u64, u64), Failure> {
     let (mut tables, mut rows) = (0, 0);
     for table in db.list()? {
-        begin(bar, &table, db.len(&table.name)?);
+        begin(bar, &table, db.count(&table.name)?);
         let target = Target::new(to, &table)?;
         let (mut some, mut loaded) = (Vec::new(), to.load(&table, [])?);
         let mut store = |some: &mut Vec<_>| {

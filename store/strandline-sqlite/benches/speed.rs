@@ -20,7 +20,7 @@ fn jump(number: u64, rows: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(31) % rows
 }
 
-/// Spells a number's digits in English words, as speedtest1 does.
+/// Spells a number's digits in English words, the last one first.
 fn words(mut number: u64) -> String {
     const DIGITS: [&str; 10] =
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];

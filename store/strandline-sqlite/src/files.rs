@@ -188,7 +188,7 @@ impl<R: Runner, B: BorrowMut<R>> Storage for Files<B, R> {
             let is_shorter = extent.shorten(&store, tx, file, kept)?;
             let mut contents = Vec::new();
             for &(offset, bytes) in writes {
-                // The write makes a hole, which must read as zeros. An interrupted truncation may have left pages there, so this removes them.
+                // A write beyond the end makes a hole, which must read as zeros. An interrupted truncation may have left pages there, so this removes them.
                 for number in extent.size.div_ceil(PAGE_BYTES)..extent.reach.min(offset / PAGE_BYTES) {
                     store.remove(tx, &page(file, number))?;
                 }

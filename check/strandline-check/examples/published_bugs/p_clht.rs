@@ -17,7 +17,7 @@ const ROOT: u64 = 0;
 const OBJECT: u64 = 64;
 /// The table: its buckets, and how many there are.
 const TABLE: u64 = 128;
-/// A bucket: a byte for each entry that is valid, three keys and three values.
+/// A bucket: a byte for each entry, not 0 if the entry is valid, three keys and three values.
 const BUCKETS: u64 = 192;
 const NUMBER: u64 = 2;
 

@@ -666,7 +666,7 @@ impl<J: Judge> Explorer<J> {
         })
     }
 
-    /// Returns the fewest of the present losses that still violate the expectation, and what is wrong then.
+    /// Returns losses that violate the expectation and of which none can be left out, and what is wrong then.
     fn fewest_losses(
         &mut self,
         level: usize,

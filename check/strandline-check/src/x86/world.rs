@@ -1,4 +1,4 @@
-//! Memory under the persistency rules of x86 (`PX86.md`). Execution is sequentially consistent: every load reads the latest store, unless stores are
+//! Memory under the persistency rules of x86 (Px86, Raad et al., POPL 2020). Execution is sequentially consistent: every load reads the latest store, unless stores are
 //! delayed as total store order permits, or a non-temporal store is late (`late.rs`). The world tracks what each thread knows of the order of stores
 //! (its views), so that a write-back covers exactly what it must cover, and leaves a [`Trace`].
 

@@ -123,7 +123,7 @@ fn commit_without_data(threads: usize, program: impl Fn(usize, &Hosted)) -> bool
     check(&options, program, judge).is_err()
 }
 
-/// The tests of `PX86.md` that a sequentially consistent execution can show.
+/// The examples of x86 persistency that a sequentially consistent execution can show.
 #[test]
 fn litmus() {
     let step = Step::CommitFence;

@@ -157,12 +157,13 @@ void task_5_count_words_with_eight_threads(const std::string &folder) {
 
 void task_6_take_a_job_and_store_its_result(const std::string &folder) {
     auto db = Database::open(folder + "/jobs.db");
-    auto jobs = db.map("jobs"), results = db.map("results");
-    // A queue is a map with growing numbers.
+    auto jobs = db.map("jobs"), numbers = db.map("numbers"), results = db.map("results");
+    // A queue is a map with growing numbers, which do not start again when it has been empty.
     auto push = [&](Transaction &tx, const std::string &job) {
-        auto last = jobs.last(tx);
-        int number = last ? unpack<int>(last->key) + 1 : 1;
-        jobs.put(tx, pack(number), job);
+        auto last = numbers.get(tx, "jobs");
+        auto number = pack(last ? unpack<int>(*last) + 1 : 1);
+        numbers.put(tx, "jobs", number);
+        jobs.put(tx, number, job);
     };
     db.write([&](Transaction &tx) {
         for (const char *job : {"job 1", "job 2", "job 3"})
@@ -189,7 +190,11 @@ void task_6_take_a_job_and_store_its_result(const std::string &folder) {
     EXPECT(db.read([&](View &view) { return jobs.first(view); })->value == "job 2");
     while (work(true)) {
     }
-    db.read([&](View &view) { EXPECT(!jobs.first(view) && results.get(view, pack(3)) == pack(5)); });
+    db.write([&](Transaction &tx) { push(tx, "a longer job"); });
+    EXPECT(work(true));
+    db.read([&](View &view) {
+        EXPECT(!jobs.first(view) && results.get(view, pack(1)) == pack(5) && results.get(view, pack(4)) == pack(12));
+    });
 }
 
 void task_7_export_while_others_write(const std::string &folder) {

@@ -8,7 +8,7 @@
 //!
 //! An arena (one for each log) allocates from its own chunks, so that allocating does not make transactions
 //! conflict; a block is freed into the chunk it lies in, whosever it is. Chunks without a block serve everybody as free ones do, and
-//! when nothing is left an arena takes from others (`arena.rs`). A region, which transactions declare ([`crate::transaction::Lock::Region`]), has an arena too,
+//! when nothing is left an arena takes from others (`arena/mod.rs`). A region, which transactions declare ([`crate::transaction::Lock::Region`]), has an arena too,
 //! whose chunks are its alone. What an arena remembers between transactions are hints about where to look; every bit is
 //! read in the transaction before it is taken.
 //!

@@ -66,7 +66,7 @@ impl Header {
     /// A header for a new pool.
     ///
     /// # Errors
-    /// Returns an error if the name is too long or holds a NUL, or the geometry is impossible or if the system has no random numbers.
+    /// Returns an error if the name is too long or holds a NUL, if the geometry is impossible, or if the system has no random numbers.
     pub fn new(layout_name: &str, geometry: Geometry) -> Result<Self> {
         if layout_name.len() > LAYOUT_NAME_BYTES || layout_name.contains('\0') {
             return Err(Error::Parameter(format!(

@@ -389,7 +389,7 @@ impl Mapping {
     /// is to be called before they are stored to.
     ///
     /// # Errors
-    /// Returns an error if the file system cannot, or fails.
+    /// Returns an error if the file system has no holes, or if it fails.
     pub fn punch(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         self.is_sparse.store(true, Ordering::Relaxed);

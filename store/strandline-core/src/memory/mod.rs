@@ -419,7 +419,7 @@ pub trait Memory {
     /// a device is behind it. Returns how many it has then.
     ///
     /// # Errors
-    /// Returns an error if the disk is full. Nothing has changed then. Or the longer file could not be made durable, and [`Memory::check_poison`]
+    /// Returns an error if the disk is full, and nothing has changed; or if the longer file cannot be made durable, and then [`Memory::check_poison`]
     /// fails from now on.
     fn grow(&self, least: u64, most: u64) -> std::io::Result<u64> {
         let Some(device) = self.device() else { return Ok(most) };

@@ -98,12 +98,16 @@ impl Counters {
         Ok(Some(sum))
     }
 
-    /// Frees them.
+    /// Frees them, unless their address is damaged: then their memory is lost, and the keys can be destroyed.
     ///
     /// # Errors
     /// A conflict, a full log, damage.
     pub fn free(self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        self.0.map_or(Ok(()), |block| tx.free(block))
+        let Some(block) = self.0 else { return Ok(()) };
+        match tx.find_block(block)? {
+            Some(bytes) if bytes >= 8 * WORDS => tx.free(block),
+            _ => Ok(()),
+        }
     }
 
     /// Notes the block of the counters of `what` at `at`, and compares their sum with the keys that were seen there: `None` if not all could be.

@@ -366,8 +366,8 @@ pub trait OptimisticSearch {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Transaction: Read {
-    /// The number of the log of the worker that runs the transaction. Workers that exist at the same time have different ones, so that a structure can give each a line
-    /// of its own to write to.
+    /// Returns the number of the log of the worker that runs the transaction, and 0 for a transaction without a log. Workers with logs that exist at the
+    /// same time have different ones, so that a structure can give each a line of its own to write to.
     fn worker_number(&self) -> u64 {
         0
     }

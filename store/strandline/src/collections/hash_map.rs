@@ -333,7 +333,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
     /// same time. Such ones do not conflict with one another by being counted: each worker has a line of its own.
     ///
-    /// A map that an earlier version of the library has made is counted by a walk over all keys.
+    /// A map in a pool of an earlier format is counted by a walk over all keys, unless it has 8 buckets and got its first further table since.
     ///
     /// ```
     /// # use strandline::*;

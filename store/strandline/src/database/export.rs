@@ -169,7 +169,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.at_one_moment(|tables, tx| {
             for about in tables.list(tx)?.into_iter().filter(|about| is_wanted(&about.name)) {
                 let (_, rows) = tables.rows(tx, &about.name)?;
-                table(&about, rows.len(tx)?)?;
+                table(&about, rows.count(tx)?)?;
                 show(tables, tx, &about.name, &mut |key, value| row(&about, key, value))?;
             }
             Ok(())
@@ -246,7 +246,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    /// Number of rows of the table `name`, whatever its types; 0 if there is no such table. Its cost is the same for a table of any size.
+    /// Number of rows of the table `name`, whatever its types; 0 if there is no such table. Its cost is the same for a table of any size, but
+    /// in a pool of an earlier format it walks until the table has been opened for writing.
     ///
     /// ```
     /// # use strandline::*;
@@ -324,8 +325,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::TableTypes`] if the table is there with other types, [`Error::Parameter`] if a row is none of these types, an error if the
-    /// first that `rows` has, and the errors of [`Database::write`]. Rows before it may have been stored then.
+    /// Returns [`Error::TableTypes`] if the table is there with other types, [`Error::Parameter`] if a row is none of these types, the
+    /// first error that `rows` yields, and the errors of [`Database::write`]. Rows before it may have been stored then.
     pub fn load(
         &self,
         about: &TableDescription,

@@ -118,15 +118,18 @@ impl<C: Control<Memory = Native>> Database<C> {
         found: Option<Place>,
         open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
     ) -> Result<Handle> {
-        // What is wrong with the table is for those to report who use it.
-        let is_counted =
-            || self.store.read(|tx, root| root.get(tx)?.rows(tx, name)?.1.is_counted(tx)).unwrap_or(true);
         let (at, number) = match found {
-            Some(place) if is_counted() => place,
-            found => match (self.store.write(|tx, root| open(root.get(tx)?, tx)), found) {
-                (Err(Error::ReadOnly), Some(place)) => place,
-                (Err(Error::ReadOnly), None) => return Err(Error::NoTable { name: name.to_owned() }),
-                (done, _) => done?,
+            Some(place) => {
+                let is_counted = self.store.read(|tx, root| root.get(tx)?.rows(tx, name)?.1.is_counted(tx));
+                if matches!(is_counted, Ok(false)) {
+                    // A table without counts can be used, too: in a pool that is full or read-only, or beside damage that its user will meet.
+                    let _ = self.store.write(|tx, root| root.get(tx)?.rows(tx, name)?.1.start_counting(tx));
+                }
+                place
+            }
+            None => match self.store.write(|tx, root| open(root.get(tx)?, tx)) {
+                Err(Error::ReadOnly) => return Err(Error::NoTable { name: name.to_owned() }),
+                done => done?,
             },
         };
         Ok(Handle::new(self.number, at, number, name))

@@ -319,7 +319,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if the pool is full or after a conflict or if the log is full.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>, value: &T) -> Result<Self>
     where
         T: Fixed<'p>,

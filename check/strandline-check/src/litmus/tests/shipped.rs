@@ -10,7 +10,7 @@ type Expected = (usize, &'static str);
 
 /// Name; number of states and verdicts (Allowed, Forbidden) under `line`, `word`, `flush-on-fail`.
 const TABLE: &[(&str, Expected, Expected, Expected)] = &[
-    // Examples of PX86.md.
+    // Examples of single rules.
     ("commit_weak", (4, "A"), (4, "A"), (3, "F")),
     ("commit_weak_opt", (4, "A"), (4, "A"), (3, "F")),
     ("commit1", (3, "F"), (3, "F"), (3, "F")),

@@ -70,7 +70,7 @@ pub unsafe fn map_ahead(base: *mut c_void, bytes: usize, to_write: bool) {
 /// when they are next touched, and what was stored to them is gone; those of an anonymous one become zeros.
 ///
 /// # Errors
-/// Returns an error if the system cannot, as with locked memory. They then stay as they were.
+/// Returns an error if the system cannot give them back, as with locked memory. They then stay as they were.
 ///
 /// # Safety
 /// The range is whole pages of the system's in a private mapping of the caller's, of that part of that file or anonymous; whoever reads it reads

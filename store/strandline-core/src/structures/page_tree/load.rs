@@ -119,8 +119,8 @@ impl Load {
     /// Adds a pair behind all others. `value`: the words of a value of `bytes` bytes.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if the key is not greater than the one before it, or the tree was changed meanwhile, and an error if the pool is
-    /// full or after a conflict or if the log is full.
+    /// Returns [`Error::Parameter`] if the key is not greater than the one before it, or the tree was changed meanwhile, and an error if the
+    /// pool or the log is full, or after a conflict.
     pub fn push(
         &mut self,
         tx: &mut impl Transaction,

@@ -178,7 +178,7 @@ impl PageTree {
     /// Creates an empty tree whose header is at `at`. `page_bytes`: bytes of its largest page, a power of two from 512 to 4096.
     ///
     /// # Errors
-    /// Returns an error if the pool is full or after a conflict or if the log is full.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     ///
     /// # Panics
     /// Panics if pages cannot have so many bytes.

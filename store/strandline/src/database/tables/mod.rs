@@ -270,7 +270,6 @@ impl<'p> Tables<'p> {
     /// Finds a table, or makes it.
     pub(crate) fn open(self, tx: &Tx<'p, impl Control>, name: &str, wanted: Wanted) -> Result<Place> {
         if let Some(place) = self.find(tx, name, &wanted)? {
-            self.rows(tx, name)?.1.start_counting(tx)?;
             return Ok(place);
         }
         let structure = wanted.make(tx)?;
