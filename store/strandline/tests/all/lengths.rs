@@ -293,6 +293,33 @@ fn tables_of_an_older_version_are_counted_once_they_are_open_for_writing() {
     assert_eq!((word(jobs.word(8)) & 1, word(jobs.word(16)) & 1), (1, 1), "it has counts");
 }
 
+#[test]
+fn a_table_that_cannot_be_counted_is_used_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, options) = (folder.path().join("pool"), options(Domain::Process));
+    filled(&path, &options).close().unwrap();
+    let [_, _, jobs] = make_older(&path, &options);
+    let store = Store::<Tables>::open_existing(&path, &options).unwrap();
+    let mut worker = store.pool().worker().unwrap();
+    worker
+        .run(|tx| {
+            let first = PersistentAddress::new(tx.read(jobs.word(16))?);
+            tx.write(first.word(1), 8)
+        })
+        .unwrap();
+    drop(worker);
+    store.close().unwrap();
+    let db = Database::open_with(&path, &options).unwrap();
+    let all = All::of(&db);
+    db.write(|tx| all.jobs.push(tx, &500)).unwrap();
+    assert_eq!(db.read(|tx| all.jobs.front(tx)).unwrap(), Some(0));
+    assert!(matches!(
+        db.len("jobs"),
+        Err(Error::Damaged { .. } | Error::Dangling { .. } | Error::InvalidAddress { .. })
+    ));
+    assert!(!db.check().unwrap().is_empty());
+}
+
 #[derive(Persist)]
 struct Shelf<'p> {
     map: OrderedMap<'p, u64, u64>,
