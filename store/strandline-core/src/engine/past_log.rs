@@ -13,9 +13,9 @@
 //!    opened, and was none of it then. So what the transaction itself has freed is not overwritten before it commits; and a chunk that had other
 //!    blocks raised the versions of its lines when it became one of extents, so that a reader on its way to such a block conflicts.
 //!    Nor has the transaction itself allocated them before, or written to them by way of its write set.
-//! 2. *Durable.* Nobody had used their chunk, or the transaction that freed them is durable, and a later block of the log says so, so that recovery reports damage if the block with the
-//!    freeing rots. All transactions before it have stored home. Which transaction that was, each one that frees pages notes in its commit, before it
-//!    stores home; so does one that makes a chunk of other blocks one of extents.
+//! 2. *Durable.* Nobody had used their chunk, or the transaction that freed them is durable, and a later block of the log says so, so that recovery
+//!    reports damage if the block with the freeing rots. All transactions before it have stored home. Which transaction that was, each one that frees
+//!    pages notes in its commit, before it stores home; so does one that makes a chunk of other blocks one of extents.
 //! 3. *Settled.* They are in no checkpoint's set of pages, the log has no record for them that could be replayed, and no snapshot reads them
 //!    (`sync/past_log.rs`). A transaction that frees pages while there are snapshots marks them as unsettled in its commit.
 //! 4. *Backups.* No backup copies the heap file, since it copies the log afterwards. A backup that begins waits for writes that are under way, and a
