@@ -54,7 +54,7 @@ pub struct Arguments {
     what: Option<What>,
     #[command(flatten)]
     tests: Tests,
-    /// What a power failure may tear apart. `line`: stores to one line persist in order, as x86 guarantees; `word`: each 8-byte location persists by
+    /// The parts of a line that a power failure may separate. `line`: stores to one line persist in order, as x86 guarantees; `word`: each 8-byte location persists by
     /// itself; `flush-on-fail`: caches survive
     #[arg(
         long,

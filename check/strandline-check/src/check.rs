@@ -86,7 +86,7 @@ pub struct Check<'a, T: Target = OnPmem> {
     pub(crate) options: T::Options,
 }
 
-/// Which histories an exploration runs.
+/// The histories that an exploration runs.
 #[derive(Clone, Copy)]
 pub struct Histories<'r>(Choice<'r>);
 

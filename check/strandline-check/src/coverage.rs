@@ -75,7 +75,7 @@ pub enum Verdict {
     Unfinished {
         /// The percentage of crash points that were visited. If runs were left out it is an upper bound.
         percent: f64,
-        /// Whether runs were left out, so that the number of crash points is unknown.
+        /// True if runs were left out, so that the number of crash points is unknown.
         at_most: bool,
     },
 }

@@ -34,7 +34,7 @@ impl fmt::Display for DataRace {
     }
 }
 
-/// What distinguishes races: their source lines, in either order, and whether each access stores.
+/// The key of a race: the source line of one of its accesses, and whether that access stores. Two keys, in either order, are one race.
 type Place = (Source, bool);
 
 /// The races of all runs, one for each pair of places.

@@ -112,7 +112,7 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// Where a store is flushed, or should be.
+/// The place where a program flushes a store, or should flush it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
@@ -151,11 +151,11 @@ pub struct Places {
 pub struct Advice {
     /// The source line after which to add them.
     pub behind: Source,
-    /// Whether to flush the line that this operation stores to or loads from.
+    /// True if the repair flushes the line that this operation stores to or loads from.
     pub flush: bool,
-    /// Whether to fence, after the flush if there is one.
+    /// True if the repair fences after this operation, and after the flush if it has one.
     pub fence: bool,
-    /// Whether the program with this flush and fence was explored again, as far as before, and nothing was found. If false, something else is
+    /// True if the program with this flush and fence was explored again, as far as before, and nothing was found. If false, something else is
     /// missing, too.
     pub repairs: bool,
 }
@@ -190,9 +190,9 @@ pub struct Finding {
     pub places: Places,
     /// The history up to the crash or the end, one operation per line.
     pub history: Vec<String>,
-    /// What was stored and did not survive: the fewest losses that show the fault.
+    /// The stores that the crash lost, as few as show the fault.
     pub lost: Vec<String>,
-    /// What the last recovery stored and fenced. In a database: the transactions of all recoveries.
+    /// The stores and fences of the last recovery. In a database: the transactions of all recoveries.
     pub recovery: Vec<String>,
     /// The rows of the database that was refused, one per line; empty for programs over a [`Pmem`](crate::Pmem).
     pub tables: Vec<String>,
@@ -351,9 +351,9 @@ pub(crate) struct Trials<'t> {
     pub is_clean_in_turn: &'t dyn Fn() -> bool,
     /// Returns whether the program with this repair has no finding.
     pub is_clean_with: &'t dyn Fn(Repair) -> bool,
-    /// Whether the run's loads are known. If not, a thread is assumed to have seen all stores of the others.
+    /// True if the run's loads are known. If not, a thread is assumed to have seen all stores of the others.
     pub knows_loads: bool,
-    /// Whether repairs also apply to recovery.
+    /// True if repairs also apply to recovery.
     pub repairs_recovery: bool,
 }
 
@@ -562,7 +562,7 @@ fn kind_without_crash(broken: &Broken) -> Option<FindingKind> {
 struct MadeDurable {
     /// The last write-back of its line before the time in question.
     asked: Option<Site>,
-    /// Whether its thread fenced after that, before the time in question.
+    /// True if its thread fenced after that, before the time in question.
     fenced: bool,
     /// The first write-back of its line after the time in question.
     late: Option<Site>,

@@ -82,7 +82,7 @@ impl Target for OnPmem {
 pub(crate) const REPAIRED: u64 = 1 << 12;
 pub(crate) const REPAIRED_TIME: Duration = Duration::from_secs(2);
 
-/// What the runs of an exploration have shown besides crashes.
+/// Results of an exploration's runs other than those of crashes.
 #[derive(Default)]
 struct Seen {
     coverage: Coverage,

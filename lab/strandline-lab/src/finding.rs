@@ -107,7 +107,7 @@ impl std::fmt::Display for Setting {
 pub struct Finding {
     /// What was measured.
     pub measured: Measured,
-    /// Whether the claim holds according to the measurement.
+    /// True if the claim holds according to the measurement.
     pub verdict: Verdict,
     /// Whether it was measured natively while other programs ran.
     pub noisy: bool,

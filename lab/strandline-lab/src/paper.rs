@@ -29,7 +29,7 @@ pub struct Paper {
     pub figures: &'static [FigureSpec],
     /// How its claims are judged: one entry for each claim of the data file.
     pub claims: &'static [ClaimSpec],
-    /// Whether its figures also run natively, besides on a simulated machine that can be chosen.
+    /// True if its figures also run natively, besides on a simulated machine that can be chosen.
     pub natively: bool,
     /// The name of the simulated machine on which its figures run, if any. The keys of this machine can be varied.
     pub machine: Option<&'static str>,
@@ -99,7 +99,7 @@ pub struct ClaimSpec {
     pub figure: Option<&'static str>,
     /// Where it is judged.
     pub venue: Venue,
-    /// Whether the verdict depends on a run, or cannot come out otherwise.
+    /// True if the verdict depends on a run, or cannot come out otherwise.
     pub basis: Basis,
     /// Judges the claim by the measurements.
     pub judge: fn(&Claim, &Session, &Measurements) -> Result<Finding, Error>,

@@ -301,7 +301,7 @@ pub struct Evaluation {
     pub processor_seconds: f64,
     /// The processor time of each figure in seconds, including repetitions, by the figure's id.
     pub of_figures: Vec<(&'static str, f64)>,
-    /// Whether the run is complete.
+    /// True if the run is complete.
     pub finished: bool,
 }
 

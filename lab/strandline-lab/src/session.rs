@@ -64,7 +64,7 @@ pub struct Session {
     pub cores: u64,
     /// The machine that is simulated beside native measurements, if there is one.
     pub machine: Option<Description>,
-    /// Whether to measure natively what can be.
+    /// True to measure natively all that can be.
     pub natively: bool,
     /// The number of the present round; a round is repeated if noise decided a verdict.
     pub round: u64,

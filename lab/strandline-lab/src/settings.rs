@@ -4,7 +4,7 @@ use strandline_sim::{Description, Registry};
 
 use crate::session::Effort;
 
-/// Which machine is simulated besides native measurements of a paper's figures.
+/// The machine that is simulated besides native measurements of a paper's figures.
 #[derive(Clone, Debug, Default)]
 pub enum Simulation {
     /// The paper's machine.
@@ -31,7 +31,7 @@ pub struct Settings {
     pub transactions: Option<u64>,
     /// What is simulated beside native measurements.
     pub simulation: Simulation,
-    /// Whether to judge claims also under all readings of the papers' texts.
+    /// True to judge claims also under all readings of the papers' texts.
     pub readings: bool,
     /// Parameters of the papers' machines to vary one at a time, in order to find the values for which claims hold.
     pub intervals: Vec<Interval>,

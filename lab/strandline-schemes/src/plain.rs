@@ -22,11 +22,11 @@ use strandline_core::transaction::{Abort, Lock, Read, Runner, Statistics, Transa
 /// How the critical sections of a plain program are isolated, atomic and durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Which locks are taken before a critical section; `None`: none, since the program is alone.
+    /// The locks that a thread takes before a critical section; `None`: none, since the program is alone.
     pub locking: Option<Locking>,
-    /// Whether critical sections are atomic regions of the hardware.
+    /// True if critical sections are atomic regions of the hardware.
     pub in_regions: bool,
-    /// Whether all lines stored to are written back and fenced before a region ends, as ATOM requires before Atomic_End.
+    /// True if all lines stored to are written back and fenced before a region ends, as ATOM requires before Atomic_End.
     pub flushes: bool,
 }
 
@@ -75,13 +75,13 @@ pub struct PlainWorker<M: Memory>(PlainTx<M>);
 struct Direct<M> {
     view: View<M>,
     program: Program,
-    /// Whether the running critical section takes declared locks.
+    /// True if the running critical section takes declared locks.
     is_declared: bool,
-    /// Whether work is needed before its stores.
+    /// True if work is needed before its stores.
     is_watched: bool,
-    /// Whether a critical section is running, so that stores are permitted.
+    /// True if a critical section is running, so that stores are permitted.
     is_running: bool,
-    /// Whether it also holds the lock of the chunk table.
+    /// True if it also holds the lock of the chunk table.
     has_heap: bool,
     has_stored: bool,
     /// The lines that it has stored to, in the order of their first stores, if it writes them back.

@@ -89,7 +89,7 @@ pub enum CoreKind {
     OutOfOrder,
 }
 
-/// Which loads of an out-of-order core overlap. This is a rule because coroutines have no register dependences.
+/// The loads of an out-of-order core that overlap. This is a rule because coroutines have no register dependences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadOverlap {
@@ -151,7 +151,7 @@ pub struct Cores {
     pub load_overlap: LoadOverlap,
 }
 
-/// Which cores use a cache.
+/// The cores that use a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sharing {
@@ -161,7 +161,7 @@ pub enum Sharing {
     Shared,
 }
 
-/// Whether a level contains everything that the levels above it contain.
+/// True if a level contains everything that the levels above it contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inclusion {
@@ -184,9 +184,9 @@ pub struct CacheLevel {
     pub ways: usize,
     /// Cycles of a lookup, hit or miss. The lookups of a miss add up from level to level.
     pub latency: u64,
-    /// Whether each core has its own, or all share it.
+    /// True if each core has its own, or all share it.
     pub sharing: Sharing,
-    /// Whether it contains all lines of the levels above it.
+    /// True if it contains all lines of the levels above it.
     #[serde(default)]
     pub inclusion: Inclusion,
     /// The banks of a shared level, each a tile of a mesh; lines are interleaved among them.
@@ -223,7 +223,7 @@ impl Default for Network {
     }
 }
 
-/// Where controllers are in a mesh.
+/// The places of controllers in a mesh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -263,7 +263,7 @@ pub enum WritePolicy {
 pub struct Controllers {
     /// The number of controllers; lines are distributed among them in turn.
     pub count: usize,
-    /// Where they are in a mesh.
+    /// Their places in a mesh.
     pub placement: Placement,
     /// How many channels each controller has, each with its own queues, banks and bus.
     pub channels: usize,
@@ -287,7 +287,7 @@ pub struct Controllers {
     /// How many committed updates a controller's back end (REDO) copies home at a time, 1 to 65536. The default is 32, as many as a controller's log
     /// manager follows in ATOM (section IV-D); the papers give no number for REDO.
     pub backend_window: usize,
-    /// Whether each controller's last channel carries only the hardware scheme's reserved lines.
+    /// True if each controller's last channel carries only the hardware scheme's reserved lines.
     pub log_channel: bool,
 }
 

@@ -107,7 +107,7 @@ struct State {
     cores: Vec<Core>,
     description: Description,
     volatile_line: LineNumber,
-    /// Whether operations only change contents and take no time, as during set-up.
+    /// True if operations only change contents and take no time, as during set-up.
     functional: bool,
     current: CoreId,
     /// The clock of each suspended thread; [`Cycle::NEVER`] for the current one and for those that have ended.
@@ -133,11 +133,11 @@ struct State {
     events: Option<Vec<Announced>>,
     notes: Option<Box<Notes>>,
     tape: Option<Tape>,
-    /// Whether the running load is a hint, which is hidden from judges.
+    /// True if the running load is a hint, which is hidden from judges.
     hint: bool,
-    /// Whether the running store is to a further word of a range.
+    /// True if the running store is to a further word of a range.
     in_range: bool,
-    /// Whether the running store is to a word of a range that is copied.
+    /// True if the running store is to a word of a range that is copied.
     copies: bool,
     /// The hardware's number of the last numbered transaction.
     transaction: Option<u64>,

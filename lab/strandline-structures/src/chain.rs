@@ -53,9 +53,9 @@ struct Glance<const N: usize> {
     /// The first node and its first words. If there is no node: the cell's line and its words, which are to be ignored.
     at: PersistentAddress,
     words: [u64; N],
-    /// Whether the key is this node's.
+    /// True if the key is this node's.
     is_it: bool,
-    /// Whether the key may be in a later node.
+    /// True if the key may be in a later node.
     goes_on: bool,
 }
 

@@ -93,7 +93,7 @@ fn black(link: u64) -> u64 {
 struct Path<const LINKS: usize> {
     top: PersistentAddress,
     links: [u64; LINKS],
-    /// Which of them come from the right side of the previous node.
+    /// Those of them that come from the right side of the previous node.
     from_right: [bool; LINKS],
 }
 

@@ -19,9 +19,9 @@ pub struct Prepared {
     pool: Option<Pool<Concurrency>>,
     path: PathBuf,
     setting: PoolSetting,
-    /// Whether it was opened since the last call of [`Prepared::take_fresh`].
+    /// True if it was opened since the last call of [`Prepared::take_fresh`].
     fresh: bool,
-    /// Whether the memory is really persistent, or only treated as if it were.
+    /// True if the memory is really persistent, or only treated as if it were.
     pub assumed_persistent: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct PreparedProduct<'s> {
     /// `None` only while it is dropped.
     product: Option<Box<dyn Product + 's>>,
     path: PathBuf,
-    /// Whether the memory is really persistent, or only treated as if it were.
+    /// True if the memory is really persistent, or only treated as if it were.
     pub assumed_persistent: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Run {
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred
     /// Persistence, section V-C5).
     pub idle_percent: u64,
-    /// Whether to time each transaction, its idle time included. Timing slows the run a little.
+    /// True to time each transaction, its idle time included. Timing slows the run a little.
     pub latency: bool,
 }
 
@@ -55,9 +55,9 @@ const STOP: u8 = 2;
 /// Work beside the transactions that the driver has to account for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Aside {
-    /// Whether a helper thread truncates the logs.
+    /// True if a helper thread truncates the logs.
     pub helper: bool,
-    /// Whether workers restart their logs when they are full.
+    /// True if workers restart their logs when they are full.
     pub restarts: bool,
 }
 

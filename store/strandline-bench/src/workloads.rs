@@ -60,7 +60,7 @@ pub struct StoreWorkload {
     pub name: &'static str,
     /// What one transaction does.
     pub description: &'static str,
-    /// Whether [`Sizes::value_bytes`] sets the size of its values.
+    /// True if [`Sizes::value_bytes`] sets the size of its values.
     pub takes_value_bytes: bool,
     /// Percentage of its transactions that only read, unless [`Sizes::read_percent`] is set.
     pub read_percent: u64,
@@ -142,7 +142,7 @@ pub struct PreparedStore {
     control: StoreControl,
     domain: Domain,
     path: PathBuf,
-    /// Whether the pool was opened as if its memory were persistent although it is not.
+    /// True if the pool was opened as if its memory were persistent although it is not.
     pub assumed_persistent: bool,
 }
 

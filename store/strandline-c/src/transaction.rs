@@ -30,7 +30,7 @@ pub(crate) struct Running<'a, 'p> {
     tx: Option<&'a Tx<'p>>,
     /// Set to false when the transaction ends, so that iterators and readers can refuse to be used longer.
     pub lives: Rc<Cell<bool>>,
-    /// Whether a sink is being called with a piece of a value; the transaction must not end then.
+    /// True if a sink is being called with a piece of a value; the transaction must not end then.
     pub is_lending: Cell<bool>,
 }
 

@@ -54,7 +54,7 @@ pub struct Change {
     pub default: Option<TokenStream>,
     /// The path of a module whose functions convert the field's value to what is stored, and back.
     pub with: Option<TokenStream>,
-    /// Whether the field is not stored. Loading a value then sets the field to its default.
+    /// True if the field is not stored. Loading a value then sets the field to its default.
     pub is_skipped: bool,
 }
 

@@ -10,7 +10,7 @@ pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..Set::BITS as usize).filter(move |&index| set >> index & 1 != 0)
 }
 
-/// What a thread may do from some operation on. Overestimating is safe: it only merges fewer configurations.
+/// The effects that a thread's remaining operations may have. It is safe to assume too many: the search then merges fewer configurations.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Future {
     /// Registers that are read before they are written.
@@ -25,7 +25,7 @@ pub(super) struct Future {
     pub cohmax: Set,
     /// Lines that a `clflush` flushes.
     pub flushes: Set,
-    /// Whether an operation completes requested write-backs.
+    /// True if an operation completes requested write-backs.
     pub fence: bool,
     /// Locations that the thread may store to.
     pub stores: Set,

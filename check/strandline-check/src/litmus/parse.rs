@@ -58,7 +58,7 @@ struct Parser {
     threads: Vec<Vec<Operation>>,
     asks: Vec<Ask>,
     finals: Vec<Final>,
-    /// Whether the last question was a `final`; `None` if there was no question.
+    /// True if the last question was a `final`; `None` if there was no question.
     last_is_final: Option<bool>,
     /// The registers of each thread.
     registers: Vec<Vec<String>>,

@@ -26,7 +26,7 @@ pub struct Row {
 pub struct Answer {
     /// The question's text in the file.
     pub ask: String,
-    /// Whether a crash, or a run without one, can leave the values of the question.
+    /// True if a crash, or a run without one, can leave the values of the question.
     pub verdict: Verdict,
     /// The answer that the test's source gives under this setting, if any.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]

@@ -30,7 +30,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TooLarge {
-    /// Which quantity is too large.
+    /// The quantity that is too large.
     pub what: &'static str,
     /// Its limit.
     pub limit: usize,

@@ -36,7 +36,7 @@ pub(super) struct Message {
 pub(super) struct Late {
     pub message: Message,
     pub non_temporal: bool,
-    /// Whether its line is written back as soon as the store is visible.
+    /// True if its line is written back as soon as the store is visible.
     pub write_back: bool,
 }
 

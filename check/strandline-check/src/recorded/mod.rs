@@ -74,11 +74,11 @@ pub struct Program {
     pub recorder: PathBuf,
     /// A folder for the pool and the recording. It should be in memory, and empty.
     pub folder: PathBuf,
-    /// Whether to record only the stores that the program marks, and not those that ordinary instructions make.
+    /// True to record only the stores that the program marks, and not those that ordinary instructions make.
     pub only_marked: bool,
     /// How long each process may take.
     pub process_limit: Duration,
-    /// Which parts of a cache line may survive.
+    /// The parts of a cache line that may survive.
     pub setting: Setting,
     /// How often power may fail during recovery, at most; each further failure happens in the recovery from the one before.
     pub crashes_in_recovery: usize,
@@ -94,7 +94,7 @@ pub struct Program {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was explored, and the first finding.
+    /// The counts of the exploration, and the first finding.
     pub outcome: Outcome,
     /// How many operations the recording has.
     pub operations: usize,

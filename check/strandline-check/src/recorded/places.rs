@@ -27,7 +27,7 @@ const SEEN: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'T', b'R', b'C'];
 /// How many instructions have their source lines looked up, at most.
 const LOOKED_UP: usize = 64;
 
-/// Where code is loaded, and the known places of addresses.
+/// The addresses at which code is loaded, and the source lines found so far.
 #[derive(Default)]
 pub(super) struct Places {
     modules: Vec<Module>,

@@ -20,7 +20,7 @@ const LEAST: Duration = Duration::from_millis(300);
 pub(super) struct Tried {
     /// Why the commands refuse the finished run, if they do.
     pub refusal: Option<String>,
-    /// What the commands do not notice.
+    /// Faults that the commands do not notice.
     pub notes: Vec<String>,
 }
 

@@ -68,7 +68,7 @@ pub(crate) struct Bridge {
     initial: Cell<u64>,
     /// For how many transactions there is checked memory.
     room: Cell<usize>,
-    /// Whether a run had more.
+    /// True if a run had more.
     exceeded: Cell<bool>,
     /// The contents that the present run's numbers refer to.
     states: RefCell<HashMap<u64, Rc<Contents>>>,
@@ -81,7 +81,7 @@ pub(crate) struct Bridge {
     commits: RefCell<Vec<Commit>>,
     /// How many of `commits` are certainly durable.
     durable: Cell<usize>,
-    /// Whether recovery has stored something that is not durable yet.
+    /// True if recovery has stored something that is not durable yet.
     pending: Cell<bool>,
     /// Recoveries since the list was last cleared.
     pub recoveries: RefCell<Vec<Recovery>>,

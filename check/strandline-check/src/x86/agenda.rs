@@ -35,7 +35,7 @@ struct Left<K> {
     time: u32,
     /// How many states the point may have; `u64::MAX` means that many or more.
     possible: u64,
-    /// Where the point's search continues; `None`: at the beginning.
+    /// The decisions at which the point's search continues; `None`: at the beginning.
     search: Option<Vec<Decision>>,
     /// The number of the next trial.
     trial: u64,

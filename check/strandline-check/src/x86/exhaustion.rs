@@ -18,7 +18,7 @@ pub struct Bounds {
     pub states: u64,
     /// The most power failures during recovery; each further failure happens in the recovery from the one before.
     pub recovery_crashes: usize,
-    /// Whether a schedule is cut off at a known state. If not, every schedule runs to its end, which checks this reduction.
+    /// True if a schedule is cut off at a known state. If not, every schedule runs to its end, which checks this reduction.
     pub reduced: bool,
     /// The time after which exploring stops.
     pub limit: Duration,

@@ -103,9 +103,9 @@ pub struct Violation {
     pub history: Vec<String>,
     /// The stores that did not survive, and the values that survived in their place.
     pub lost: Vec<String>,
-    /// Which write-back and fence are missing in effect: the store, and the operation that comes too early.
+    /// The write-back and the fence whose lack has this effect: the store, and the operation that comes too early.
     pub missing: String,
-    /// What recovery stored into the data, one line for each word.
+    /// The stores of recovery to the data, one line for each word.
     pub recovery: Vec<String>,
     /// How many operations the history has, a measure of its size.
     pub length: usize,
@@ -127,7 +127,7 @@ pub struct Broken {
     pub(crate) schedule: Vec<(u32, usize)>,
     /// Why the run stopped early, if that is the fault.
     pub(crate) stopped: Option<Stopped>,
-    /// Whether recovery itself fails.
+    /// True if recovery itself fails.
     pub(crate) recovery_stopped: bool,
     /// The operations of the last recovery, one per line.
     pub(crate) recovery: Vec<String>,

@@ -20,7 +20,7 @@ pub(crate) struct Missing {
     pub word: u32,
     /// The time of the first operation after which a crash violates the expectation: the store must be durable before it.
     pub before: u32,
-    /// Whether a write-back and a fence there repair the crash, whatever else survives.
+    /// True if a write-back and a fence there repair the crash, whatever else survives.
     pub suffices: bool,
 }
 

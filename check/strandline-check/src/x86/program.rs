@@ -16,7 +16,7 @@ pub struct Options {
     pub bytes: u64,
     /// Bytes of volatile memory, zero initially and after a crash.
     pub volatile_bytes: u64,
-    /// Which parts of a cache line may survive.
+    /// The parts of a cache line that may survive.
     pub setting: Setting,
     /// How many threads the program has.
     pub threads: usize,
@@ -43,7 +43,7 @@ impl Default for Options {
     }
 }
 
-/// What a judge knows of a crash besides the memory's contents.
+/// The knowledge that a judge has of a crash besides the memory's contents.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Crashed {
@@ -78,7 +78,7 @@ pub struct Refused {
     pub history: Vec<String>,
     /// The stores that did not survive.
     pub lost: Vec<String>,
-    /// Which write-back and fence are missing in effect: the store, and the operation that comes too early.
+    /// The write-back and the fence whose lack has this effect: the store, and the operation that comes too early.
     pub missing: String,
     /// The seed of this history.
     pub seed: u64,

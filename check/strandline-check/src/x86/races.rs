@@ -24,7 +24,7 @@ pub struct RacingAccess {
     pub site: Site,
     /// Whether it stores.
     pub is_store: bool,
-    /// Whether it is atomic. If it is, the other access is not.
+    /// True if it is atomic. If it is, the other access is not.
     pub is_atomic: bool,
 }
 

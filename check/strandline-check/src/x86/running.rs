@@ -10,11 +10,11 @@ use super::trace::{Reader, Trace};
 /// A thread's running transaction: converts the loads, stores and events that a world reports into the transactions of its [`Trace`].
 #[derive(Default)]
 pub struct RunningTransaction {
-    /// What the transaction read before the trace had it: words, and the times of the stores that it read.
+    /// The loads of the transaction before the trace had it: words, and the times of the stores that it read.
     reads: Vec<(u32, u32)>,
     /// The transaction that is committing or storing in place, as an index into the trace's.
     update: Option<u32>,
-    /// Whether the transaction has neither executed nor entered commit.
+    /// True if the transaction has neither executed nor entered commit.
     running: bool,
     /// The words that it has stored to in place, and the newest store to each before that.
     before: HashMap<u32, u32>,

@@ -21,7 +21,7 @@ pub enum Policy {
         every: u32,
         /// One in how many candidates next to a fence or an event.
         critical: u32,
-        /// Whether the thread then stalls: until its next requested write-back is complete, it runs for one candidate at a time, and only while all
+        /// True if the thread then stalls: until its next requested write-back is complete, it runs for one candidate at a time, and only while all
         /// others wait. A thread that has just left a step out often stalls.
         stalls: bool,
     },
@@ -40,11 +40,11 @@ pub struct ChoicePoint {
     pub time: u32,
     /// A fingerprint of the state there (`state.rs`).
     pub state: u64,
-    /// Which thread continued. At a non-temporal store: the number of threads plus one, for a store that is visible immediately.
+    /// The thread that continued. At a non-temporal store: the number of threads plus one, for a store that is visible immediately.
     pub chosen: usize,
-    /// Which other threads could have continued.
+    /// The other threads that could have continued.
     pub others: Vec<usize>,
-    /// Whether choosing another thread takes a preemption.
+    /// True if choosing another thread takes a preemption.
     pub preempts: bool,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct Scheduler {
     running: Vec<usize>,
     /// The choice point at which a thread gives way, until another thread is chosen.
     giving_way: Option<u32>,
-    /// Which thread continued at which choice point, so that a guided run can repeat the schedule.
+    /// The choice points and the thread that continued at each, so that a guided run can repeat the schedule.
     pub taken: Vec<(u32, usize)>,
     /// Choice points after the listed ones.
     pub points: Vec<ChoicePoint>,

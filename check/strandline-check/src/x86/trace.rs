@@ -31,7 +31,7 @@ pub struct Store {
     pub thread: u32,
     /// The place in the code, if known.
     pub source: Option<Source>,
-    /// Whether it is part of a store of several words.
+    /// True if it is part of a store of several words.
     pub is_part: bool,
 }
 

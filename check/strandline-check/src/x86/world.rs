@@ -102,7 +102,7 @@ pub struct X86World {
     order: RefCell<Option<HappensBefore>>,
     switch: Cell<bool>,
     patience: Cell<u64>,
-    /// Whether this is a checked program: its threads may switch at every access, and it is stopped if it hangs.
+    /// True if this is a checked program: its threads may switch at every access, and it is stopped if it hangs.
     is_own: Cell<bool>,
 }
 
@@ -669,7 +669,7 @@ impl X86World {
     }
 }
 
-/// Whether another thread may run after an operation.
+/// True if another thread may run after an operation.
 enum SwitchPoint {
     No,
     Pause,

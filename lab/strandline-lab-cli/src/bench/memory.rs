@@ -17,7 +17,7 @@ pub struct Results {
     pub floors: Vec<f64>,
     /// The folder of the pools.
     pub place: String,
-    /// Whether the memory was treated as persistent although it is not.
+    /// True if the memory was treated as persistent although it is not.
     pub assumed_persistent: bool,
 }
 

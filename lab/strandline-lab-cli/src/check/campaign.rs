@@ -53,13 +53,13 @@ pub fn parts(seed: u64, histories: u64) -> Vec<(u64, u64)> {
 /// The options of a check that affect its table.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Whether steps are left out, which the check must find.
+    /// True if steps are left out, which the check must find.
     pub mutants: bool,
     /// Seed of the first history.
     pub seed: u64,
-    /// Whether the check replays a single history.
+    /// True if the check replays a single history.
     pub one: bool,
-    /// Whether only JSON is printed.
+    /// True if only JSON is printed.
     pub json: bool,
     /// The session that can end the check early.
     pub session: Session,

@@ -68,7 +68,7 @@ pub fn read(file: &Path, paper: &str) -> Result<Measurements, Failure> {
 pub struct Shown<'a> {
     /// The numbers are divided by those of this system.
     pub over: Option<&'a str>,
-    /// Whether to add the mean over the settings.
+    /// True to add the mean over the settings.
     pub mean: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Operation {
     /// Operations on structures, with the structures' numbers: on keys of the thread's own, or a transfer between two accounts. Transfers of
     /// different threads conflict, but their order does not affect the final balances.
     pub steps: Vec<(usize, model::Operation)>,
-    /// Whether a transaction that gives up precedes it.
+    /// True if a transaction that gives up precedes it.
     pub abort_first: bool,
 }
 

@@ -18,7 +18,7 @@ struct Page {
     cheap: &'static [&'static str],
     /// The claims that depend on this processor's speed, and are not compared.
     native: &'static [&'static str],
-    /// Whether the page shows the verdicts under other readings of the paper (`--readings`).
+    /// True if the page shows the verdicts under other readings of the paper (`--readings`).
     readings: bool,
     /// Whether writing the page takes many minutes. Only `.ci/figures all` writes such a page.
     is_long: bool,

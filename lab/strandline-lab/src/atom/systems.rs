@@ -67,7 +67,7 @@ pub struct Ready {
     transactions: u64,
     warm_up: u64,
     seed: u64,
-    /// Whether each use of a table that is written is an atomic region of its own: the paper annotates all critical sections of TPC-C.
+    /// True if each use of a table that is written is an atomic region of its own: the paper annotates all critical sections of TPC-C.
     in_parts: bool,
 }
 

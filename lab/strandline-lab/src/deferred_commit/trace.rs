@@ -29,7 +29,7 @@ pub struct Recording {
     pub log_bytes: u64,
     /// The seed of the workload, and of the points where threads switch.
     pub seed: u64,
-    /// Whether threads take turns after each transaction, instead of running concurrently.
+    /// True if threads take turns after each transaction, instead of running concurrently.
     pub in_turn: bool,
 }
 

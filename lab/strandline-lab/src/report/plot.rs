@@ -54,7 +54,7 @@ pub fn has_values(panel: &Panel) -> bool {
     panel.curves.iter().any(|curve| values(curve).next().is_some())
 }
 
-/// Whether all that there is to draw is zero.
+/// Returns whether all that there is to draw is zero.
 pub fn is_all_zero(panel: &Panel) -> bool {
     let is_zero = |spread: Spread| [spread.low, spread.median, spread.high].iter().all(|&value| value == 0.0);
     panel.marks.iter().all(|mark| mark.value == 0.0)
@@ -100,7 +100,7 @@ fn hex(RGBColor(r, g, b): RGBColor) -> String {
 #[derive(Debug)]
 struct Layout {
     size: (u32, u32),
-    /// Whether bars are horizontal: values along the horizontal axis, and groups one below the other.
+    /// True if bars are horizontal: values along the horizontal axis, and groups one below the other.
     is_turned: bool,
     /// Pixels left of the plot, right of it and below.
     left: f64,

@@ -43,7 +43,7 @@ struct Contents {
     medium: Vec<u8>,
     /// The versions of each sector that were written since the medium last equalled the cache, without repetitions.
     pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
-    /// Whether the file has grown beyond the medium.
+    /// True if the file has grown beyond the medium.
     is_longer: bool,
 }
 

@@ -411,9 +411,9 @@ struct Life<'a> {
     pool: &'a Pool,
     workload: Option<Workload>,
     next_value: &'a Cell<u64>,
-    /// Whether the device may fail.
+    /// True if the device may fail.
     faulty: bool,
-    /// Whether transactions are often longer than a block.
+    /// True if transactions are often longer than a block.
     large: bool,
     /// How many threads have ended, without the one that takes checkpoints.
     finished: Cell<usize>,

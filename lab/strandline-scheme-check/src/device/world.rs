@@ -69,7 +69,7 @@ pub(super) struct DeviceWorld {
     compactor: Cell<Option<usize>>,
     /// For each thread the volatile word at which it sleeps.
     asleep: RefCell<Vec<Option<u64>>>,
-    /// Whether the thread that has called last sleeps on.
+    /// True if the thread that has called last sleeps on.
     postponed: Cell<bool>,
     journal: Journal,
 }

@@ -31,7 +31,7 @@ pub struct Case {
     pub workload: Workload,
     /// Threads that run transactions.
     pub threads: usize,
-    /// Which parts of a line may survive a power failure.
+    /// The parts of a line that may survive a power failure.
     pub setting: Setting,
     /// The step that a mutant leaves out.
     pub omitted: Option<Step>,

@@ -114,7 +114,7 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
 /// How many transactions may be in commit at once, over all threads.
 pub(crate) const MOST_IN_COMMIT: usize = 8;
 
-/// Which sets of transactions may have survived, besides the general rules of [`Expectation`].
+/// The sets of transactions that may have survived, besides the general rules of [`Expectation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
     /// Any closed set.

@@ -14,7 +14,7 @@ pub struct CheckedScheme {
     pub kind: SchemeKind,
     /// How its transactions are isolated.
     pub concurrency: Concurrency,
-    /// Whether it takes the product's path instead of the laboratory's.
+    /// True if it takes the product's path instead of the laboratory's.
     pub is_product: bool,
     /// The plain program that runs instead of transactions, in a pool of the scheme.
     pub plain: Option<Program>,

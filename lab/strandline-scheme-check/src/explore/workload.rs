@@ -162,7 +162,7 @@ pub struct Plan {
     pub operations: u32,
     /// How many further words it writes to fill the log, one word repeatedly or many words.
     pub filler: u32,
-    /// Whether the transaction only reads.
+    /// True if the transaction only reads.
     pub reads_only: bool,
     /// Whether its caller gives it up in the end.
     pub gives_up: bool,

@@ -37,7 +37,7 @@ pub struct Program<'a> {
     pub recover: &'a dyn Fn(&Hosted) -> Result<(), String>,
     /// The step that a mutant leaves out.
     pub omitted: Option<Step>,
-    /// Whether acknowledged transactions must survive. If not, only the order of persists is judged, so that an early acknowledgement alone is no
+    /// True if acknowledged transactions must survive. If not, only the order of persists is judged, so that an early acknowledgement alone is no
     /// violation.
     pub acknowledgements: bool,
 }

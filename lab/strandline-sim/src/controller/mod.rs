@@ -75,7 +75,7 @@ struct Held {
     done: Cycle,
     /// A bit for each core that waits for it.
     waiters: u64,
-    /// Whether it begins without a drain because a core or a scheme waits for it.
+    /// True if it begins without a drain because a core or a scheme waits for it.
     wanted: bool,
     sequence: u64,
     /// The next write of the same bank.

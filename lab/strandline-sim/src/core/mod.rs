@@ -52,7 +52,7 @@ pub struct Core {
     pub parts_left: u64,
     private: [f64; 2],
     instruction_fraction: u64,
-    /// Whether the running operation has already been charged and is being performed again.
+    /// True if the running operation has already been charged and is being performed again.
     pub again: bool,
     /// Stores on their way to the first level; `None` if stores block.
     pub stores: Option<StoreQueue>,
@@ -72,9 +72,9 @@ pub struct Core {
     flush_delay: u64,
     /// When the running write-back instruction began.
     flush_began: Cycle,
-    /// Whether the write-back that is to complete next has been sent and waits for its line to be durable.
+    /// True if the write-back that is to complete next has been sent and waits for its line to be durable.
     pub write_back_sent: bool,
-    /// Whether the running fence waits for everything (pcommit).
+    /// True if the running fence waits for everything (pcommit).
     pub committing: bool,
     /// The progress of wbinvd.
     pub cursor: usize,

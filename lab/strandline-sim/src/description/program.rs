@@ -28,10 +28,10 @@ pub struct ProgramChoices {
     /// home-location writes have different memory addresses, and thus are independently cached in the CPU cache"; section 2.2 has the
     /// log truncated after "in-place update completes".
     pub home_copies: HomeCopies,
-    /// Which instructions S-WAL is charged in addition to its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and ordering
+    /// The instructions that S-WAL is charged in addition to its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and ordering
     /// in software", and its throughput is compared with that of the same benchmark without transactions.
     pub software_log: SoftwareLog,
-    /// Which B Tree WrAP's trace study runs. Section 4.2 there names "B Tree" beside the sets of the C++ library and gives no details.
+    /// The B Tree that WrAP's trace study runs. Section 4.2 there names "B Tree" beside the sets of the C++ library and gives no details.
     pub b_tree: BTree,
     /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
     /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks; it nears 2 with more.

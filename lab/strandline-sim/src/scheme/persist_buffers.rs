@@ -121,7 +121,7 @@ struct Epoch {
     number: u64,
     /// How many epochs of all cores began before it. It is ordered only after earlier ones.
     began: u64,
-    /// Whether it has ended, so that nothing is added any more.
+    /// True if it has ended, so that nothing is added any more.
     closed: bool,
     /// The epochs that it is ordered after. Those on the medium are removed when they are checked.
     after: Vec<Name>,

@@ -79,7 +79,7 @@ pub enum TraceError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong, and what is permitted.
+        /// The fault, and what the format permits.
         message: String,
     },
     /// A record of a binary trace is malformed.
@@ -250,7 +250,7 @@ struct Survey {
     instructions: u64,
     transactions: u64,
     is_in_transaction: bool,
-    /// Whether a transaction has begun.
+    /// True if a transaction has begun.
     has_begun: bool,
     /// How many records precede the last mark of a start.
     left_out: u64,
@@ -465,7 +465,7 @@ impl Pool {
     }
 }
 
-/// Where a trace's pages are stored. A page that is partly in the pool is stored in both spaces.
+/// The places of a trace's pages. A page that is partly in the pool is stored in both spaces.
 struct Pages {
     pool: Pool,
     persistent: HashMap<u64, u64>,
@@ -524,7 +524,7 @@ struct Player<'a> {
     /// How many transactions have committed.
     committed: u64,
     is_in_transaction: bool,
-    /// Whether the last record is an instruction, which may still access memory.
+    /// True if the last record is an instruction, which may still access memory.
     instruction: bool,
 }
 
@@ -631,7 +631,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Where a word of the trace is stored.
+/// The place of a word of the trace.
 enum Word {
     Persistent(PersistentAddress),
     Volatile(VolatileAddress),

@@ -259,7 +259,7 @@ fn impossible_sizes_are_refused() {
 struct Load {
     /// How many lines of its own an update stores to.
     own: u64,
-    /// Whether it also takes a lock and stores a ticket to lines that all threads share.
+    /// True if it also takes a lock and stores a ticket to lines that all threads share.
     shared: bool,
     updates: u64,
 }

@@ -22,7 +22,7 @@ pub struct SortedShape {
     pub bytes: u64,
     /// How many keys a node holds, from 3 to 255.
     pub keys: u64,
-    /// Whether inner nodes have pairs, like a B-tree's; a B+ tree's have only keys.
+    /// True if inner nodes have pairs, like a B-tree's; a B+ tree's have only keys.
     pub in_all_nodes: bool,
     /// The size of a value in bytes: 4 or 8, as the tree's type requires.
     pub value_bytes: u64,

@@ -32,7 +32,7 @@ const SETS: &[Parameter] = &[Parameter::Operations, Parameter::ReadShare];
 
 /// An ordered structure of words.
 pub trait Tree: Copy + 'static {
-    /// Whether keys have values of the size that the command specifies.
+    /// True if keys have values of the size that the command specifies.
     const HAS_VALUES: bool = true;
     /// How many insertions the fill makes in one transaction, at most.
     const BATCH: u64;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "strandline_pack.hpp"
+#include "expect.hpp"
 #if __cplusplus >= 202002L
 #include <span>
 #endif
@@ -33,13 +34,6 @@ constexpr bool has_next<T, std::void_t<decltype(std::declval<T>().next())>> = tr
 static_assert(has_next<Range &> && !has_next<Range>);
 static_assert(!std::is_move_constructible_v<View> && !std::is_move_constructible_v<Transaction>);
 
-#define EXPECT(what)                                              \
-    do {                                                          \
-        if (!(what)) {                                            \
-            std::fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
-            std::exit(1);                                         \
-        }                                                         \
-    } while (0)
 #define FAILS(code, what) EXPECT(code_of([&] { (void)(what); }) == (code))
 
 // The code of the error that a call throws; 0 if it throws none.

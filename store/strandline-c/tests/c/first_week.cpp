@@ -1,6 +1,5 @@
 // The twelve tasks of docs/first-week.md in C++, as somebody writes them who has read docs/c.md alone. `first_week FOLDER` does all of them.
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <sstream>
@@ -11,15 +10,9 @@
 
 #include <strandline_pack.hpp>
 
-using namespace strandline;
+#include "expect.hpp"
 
-#define EXPECT(what)                                                \
-    do {                                                            \
-        if (!(what)) {                                              \
-            std::fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
-            std::exit(1);                                           \
-        }                                                           \
-    } while (0)
+using namespace strandline;
 
 namespace {
 

@@ -36,7 +36,7 @@ pub struct Results {
     pub place: String,
     /// The method by which the floor of a disk was written.
     pub method: Option<&'static str>,
-    /// Whether the pools were opened as if their memory were persistent although it is not.
+    /// True if the pools were opened as if their memory were persistent although it is not.
     pub assumed_persistent: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct Plan<Workload, System, Sizes> {
     pub sizes: Sizes,
     /// Size of each thread's log, in bytes.
     pub log_bytes: u64,
-    /// Whether to time each transaction.
+    /// True to time each transaction.
     pub latency: bool,
     /// How long each measurement lasts.
     pub duration: Duration,

@@ -33,7 +33,7 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     pub steps: Vec<Step>,
-    /// Whether a transaction that aborts precedes it.
+    /// True if a transaction that aborts precedes it.
     pub abort_first: bool,
 }
 

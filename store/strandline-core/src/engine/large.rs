@@ -52,20 +52,21 @@ const ALL_SAVED: u8 = u8::MAX;
 const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
 const _: () = assert!(PAGE_BYTES / LINE_BYTES == u64::BITS as u64);
 
-/// So many neighbouring pages are in the list of changed ones if one of them is: then where they are there fits a processor's cache.
+/// The number of neighbouring pages that get a place in the list of changed pages when one of them changes. It keeps the table of places small enough
+/// for a processor's cache.
 const PAGES_TOGETHER: u64 = 16;
 
-/// What was done about a page that a large transaction changes.
+/// The parts of a changed page that need no further undo record or version.
 #[derive(Clone, Copy, Default)]
 struct ChangedPage {
-    /// A bit for each granule that the journal has, or that need not be saved.
+    /// A bit for each granule that is in the journal or need not be.
     saved: u8,
-    /// A bit for each line of which a version was kept, or need not be.
+    /// A bit for each line of which a version exists or is not needed.
     kept: u64,
 }
 
 impl ChangedPage {
-    /// The bits of those of its parts, each of `part` bytes, that have one of the `bytes` bytes at `at`.
+    /// Returns a bit for each part of `part` bytes that overlaps the `bytes` bytes at `at`.
     fn parts(at: PersistentAddress, bytes: u64, part: u64) -> u64 {
         let (first, last) = (at.offset() % PAGE_BYTES / part, (at.offset() + bytes - 1) % PAGE_BYTES / part);
         u64::MAX >> (63 - (last - first)) << first
@@ -80,11 +81,11 @@ pub(super) struct Large {
     journal: Journal,
     /// `Sync`: how many of the journal's granules are durable.
     durable: u64,
-    /// The pages that may have changed, each beside its neighbours.
+    /// The pages that may have changed, in groups of [`PAGES_TOGETHER`] neighbours.
     pages: Vec<ChangedPage>,
-    /// The place in `pages` of the first of so many neighbours, by the number of its page divided by [`PAGES_TOGETHER`].
+    /// For each group, by the number of its first page divided by [`PAGES_TOGETHER`]: its first index in `pages`.
     places: HashMap<u64, usize>,
-    /// The page that was changed last, and its place.
+    /// The page that changed last, and its index in `pages`.
     last_page: (u64, usize),
     /// By chunk whose word in the table has changed, whether the chunk was free before.
     chunks: HashMap<u64, bool>,
@@ -100,7 +101,7 @@ impl Large {
         self.pin
     }
 
-    /// Where the pages begin that have changed.
+    /// Returns the addresses of the changed pages.
     fn changed_pages(&self) -> impl Iterator<Item = PersistentAddress> {
         self.places.iter().flat_map(|(&neighbours, &first)| {
             let pages = &self.pages[first..][..PAGES_TOGETHER as usize];
@@ -194,7 +195,7 @@ impl<C: Control> Engine<C> {
         memory.fetch_add(state, 1);
         let transaction = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
         memory.store(state, transaction + 2);
-        // It has all locks, and looks at one rather than at as many as it reads lines.
+        // The transaction holds all locks. Its reads check one lock word instead of one for each line.
         self.view.shared = self.guards.without_locks();
         self.large = Some(Box::new(Large {
             transaction,
@@ -308,7 +309,7 @@ impl<C: Control> Engine<C> {
         self.write_if_dirty()
     }
 
-    /// Returns the place in the list of changed pages of the page of `at`, in which something is about to change.
+    /// Returns the index in the list of changed pages of the page at `at`, which is about to change.
     fn changed_page(&mut self, at: PersistentAddress) -> Option<usize> {
         let page = at.offset() / PAGE_BYTES;
         let large = self.large.as_mut()?;
@@ -330,7 +331,7 @@ impl<C: Control> Engine<C> {
         self.large.as_deref().is_some_and(was_free)
     }
 
-    /// Keeps versions of the lines that are about to change, unless they were kept: one of this transaction's serves all snapshots.
+    /// Keeps versions of the lines that are about to change, once for each line: one version with this TxID serves all snapshots.
     fn keep_versions_large(&mut self, at: PersistentAddress, bytes: u64) {
         let wanted = ChangedPage::parts(at, bytes, LINE_BYTES);
         let Some(place) = self.changed_page(at) else { return };
@@ -341,7 +342,7 @@ impl<C: Control> Engine<C> {
             return;
         }
         page.kept |= missing;
-        // Its own snapshot, and those that began meanwhile, read nothing that was free then. A snapshot that begins later is not older.
+        // The transaction's own snapshot, and snapshots that began later, read no memory that was free when it began.
         if !versions::are_wanted(&self.view) || self.is_in_free_chunk(at) && !self.is_older_read(transaction)
         {
             return;

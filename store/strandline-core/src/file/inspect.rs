@@ -43,7 +43,7 @@ pub struct PoolInfo {
     pub in_use: Option<&'static str>,
     /// The scheme whose logs the pool has in that case.
     pub scheme: Option<&'static str>,
-    /// Whether a process has the pool open.
+    /// True if a process has the pool open.
     pub open: bool,
     /// A description of that process, if the system tells.
     pub open_in: Option<String>,

@@ -106,7 +106,7 @@ pub(super) struct OpenLog {
     pub file: SharedFile,
     pub identity: LogIdentity,
     pub ring_blocks: u64,
-    /// Whether the log had to be created again.
+    /// True if the log had to be created again.
     pub remade: bool,
 }
 

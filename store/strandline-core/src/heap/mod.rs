@@ -84,8 +84,7 @@ pub trait Access {
     fn raise_versions(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())
     }
-    /// When this transaction commits, the `bytes` bytes at `at`, whole pages, are free pages of extents or have become part of a chunk of them, and before that
-    /// they were of use to somebody.
+    /// Notes that this transaction frees the `bytes` bytes at `at`, which are whole pages of extents, or makes them part of a chunk of extents.
     fn note_vacated(&mut self, _at: PersistentAddress, _bytes: u64) {}
     /// The `bytes` bytes at `at`, which were handed out, are not for extents: much of them will soon be stored to.
     fn expect_stores(&mut self, _at: PersistentAddress, _bytes: u64) {}

@@ -124,7 +124,7 @@ pub struct Guarded<P> {
     poison: Arc<Poison>,
     /// Locked while a thread flushes the heap file.
     flushing_heap: Mutex<()>,
-    /// Whether a mutant does not note failed flushes of files that have grown.
+    /// True if a mutant does not note failed flushes of files that have grown.
     swallows_growth: bool,
 }
 

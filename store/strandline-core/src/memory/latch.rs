@@ -298,7 +298,7 @@ pub(super) mod tests {
         words: BTreeMap<u64, AtomicU64>,
         /// The kernel's queue of waiting threads, and its lock.
         queue: (Mutex<()>, Condvar),
-        /// Whether stores are exchanges. Loom has no single order of stores that do not synchronize, as each processor has: it lets a thread read its
+        /// True if stores are exchanges. Loom has no single order of stores that do not synchronize, as each processor has: it lets a thread read its
         /// own exchange of 1 for 2 again after the thread has seen the store of 0 that followed.
         exchanges: bool,
     }

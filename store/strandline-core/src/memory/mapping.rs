@@ -53,13 +53,13 @@ pub struct Mapping {
     growth: Mutex<()>,
     /// The file, which keeps its lock as long as its words are mapped.
     file: Option<SharedFile>,
-    /// Whether stores reach the file.
+    /// True if stores reach the file.
     is_shared: bool,
-    /// Whether stores reach the file without the page cache.
+    /// True if stores reach the file without the page cache.
     is_synchronous: bool,
-    /// Whether stores reach the file and it had holes when it was mapped, or has got some since.
+    /// True if stores reach the file and it had holes when it was mapped, or has got some since.
     is_sparse: AtomicBool,
-    /// Whether zeros of this process are mapped over the holes that the file had when it was mapped.
+    /// True if zeros of this process are mapped over the holes that the file had when it was mapped.
     covers_holes: bool,
     /// Whether the file is meant to have no name.
     is_unnamed: AtomicBool,

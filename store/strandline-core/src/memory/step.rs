@@ -220,7 +220,7 @@ pub enum Step {
     PastLogFlush,
     /// Past the log: the transactions that freed a page are durable, and have stored home, before it is written (a wait).
     PastLogDurable,
-    /// Past the log: a transaction that frees pages notes its TxID, before it stores home (a store).
+    /// Past the log: a transaction that frees pages notes its TxID before it stores home (a store).
     PastLogVacated,
     /// Past the log: pages are written only if no record and no checkpoint stores to them (a comparison).
     PastLogSettled,

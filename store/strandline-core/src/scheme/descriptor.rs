@@ -65,7 +65,7 @@ pub struct Barrier {
     pub step: Step,
     /// The paper's name for the barrier.
     pub name: &'static str,
-    /// Whether the barrier is in the transaction itself, and not in a later one.
+    /// True if the barrier is in the transaction itself, and not in a later one.
     pub within: bool,
 }
 
@@ -90,10 +90,10 @@ pub struct SchemeDescriptor {
     pub description: &'static str,
     /// What makes its acknowledged transactions durable.
     pub durability: Durability,
-    /// Whether it runs on real memory. Other schemes issue persist barriers, or rely on an order of persists or on hardware that no processor has.
+    /// True if it runs on real memory. Other schemes issue persist barriers, or rely on an order of persists or on hardware that no processor has.
     /// They exist for the recorder, the crash checker and the simulator.
     pub is_native: bool,
-    /// Whether it can run in the `Sync` domain.
+    /// True if it can run in the `Sync` domain.
     pub in_sync: bool,
     /// The persistency model for which it is written, if any. The checker explores it under that model as well.
     pub persistency: Option<Persistency>,

@@ -58,14 +58,14 @@ pub struct Full;
 pub trait Scheme: Sized {
     /// Whether a helper should run [`Scheme::help`] beside the workers.
     const HELPER: bool = false;
-    /// Whether [`Scheme::write`] stores home immediately. A commit then stores nothing home, readers take the writer's lock, and [`Scheme::abort`]
+    /// True if [`Scheme::write`] stores home immediately. A commit then stores nothing home, readers take the writer's lock, and [`Scheme::abort`]
     /// undoes the stores.
     const IN_PLACE: bool = false;
-    /// Whether the engine passes each write to [`Scheme::write`]; if not, it passes all of them to [`Scheme::executed`].
+    /// True if the engine passes each write to [`Scheme::write`]; if not, it passes all of them to [`Scheme::executed`].
     const TAKES_WRITES: bool = true;
-    /// Whether the scheme keeps the values that [`Scheme::write`] receives, for [`Scheme::value`]; if not, only the write set has them.
+    /// True if the scheme keeps the values that [`Scheme::write`] receives, for [`Scheme::value`]; if not, only the write set has them.
     const KEEPS_VALUES: bool = true;
-    /// Whether another thread may wait until a commit has stored its words home, so that a single writer has to show that its commit is in progress.
+    /// True if another thread may wait until a commit has stored its words home, so that a single writer has to show that its commit is in progress.
     const IS_AWAITED: bool = false;
 
     /// Leases the scheme for the worker of log `index`.

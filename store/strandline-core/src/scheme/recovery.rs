@@ -132,7 +132,7 @@ struct LogScan {
     reading: Reading,
     /// The number of records at each log's end that are not for transactions.
     reserved: u32,
-    /// Whether to leave out transactions that were replayed before.
+    /// True to leave out transactions that were replayed before.
     filters: bool,
 }
 

@@ -34,7 +34,7 @@ pub trait Logging: Default {
     const TAKES_WRITES: bool = true;
     /// Like [`Scheme::KEEPS_VALUES`].
     const KEEPS_VALUES: bool = true;
-    /// Whether records are stored past the cache.
+    /// True if records are stored past the cache.
     const PAST_CACHE: bool = false;
 
     /// Begins a transaction.
@@ -100,7 +100,7 @@ pub trait Checkpoint {
 pub struct Redo<L, C> {
     log: ThreadLog,
     logging: L,
-    /// Whether the log is a volatile execution area that restarts with each transaction, which executes there. It is in the `Sync` domain.
+    /// True if the log is a volatile execution area that restarts with each transaction, which executes there. It is in the `Sync` domain.
     volatile: bool,
     /// Whether the running transaction began in an empty log.
     began_empty: bool,

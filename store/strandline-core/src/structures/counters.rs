@@ -1,24 +1,24 @@
-//! How many keys a structure has, counted so that transactions which insert and remove keys do not conflict by it.
+//! Counters for the number of keys in a structure. Transactions that insert or remove keys do not conflict because of them.
 //!
 //! ```text
 //! block    16 lines, each with a count in its first word. The sum of these, modulo 2^64, is the number of keys
 //! ```
 //!
-//! A worker adds what it inserts to one of the lines, and takes what it removes from it. As long as there are no more workers than lines each has one of its
-//! own. The structure's header has the address of the block above the lower 16 bits of a word that needs no more than these for something else.
+//! A worker counts the keys that it inserts and removes in one of the lines, its own unless there are more workers than lines. The structure's header has
+//! the address of the block in the upper 48 bits of a word whose lower 16 bits serve another purpose.
 
 use super::survey::Survey;
 use crate::error::{self, Error};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
-/// The lines of a block: as many as an ordinary pool has logs, and so workers.
+/// Number of lines, the number of logs and therefore of workers in an ordinary pool.
 const LINES: u64 = 16;
 /// Words of a line.
 const LINE_WORDS: u64 = LINE_BYTES / 8;
 /// Words of a block.
 const WORDS: u64 = LINES * LINE_WORDS;
-/// Where the block's address begins in the word of the header.
+/// The lowest bit of the block's address in the word of the header.
 const SHIFT: u32 = 16;
 
 /// The counters of a structure, if it has any.
@@ -44,7 +44,7 @@ impl Counters {
     /// Creates counters whose sum is `keys`.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn start(tx: &mut impl Transaction, keys: u64) -> Result<Self, Abort> {
         let block = tx.alloc(8 * WORDS)?;
         for line in 0..LINES {
@@ -53,18 +53,18 @@ impl Counters {
         Ok(Self(Some(block)))
     }
 
-    /// What a word of a header has in its lower 16 bits, and the counters whose address is above these.
+    /// Splits a word of a header into its lower 16 bits and the counters whose address is in the others.
     pub fn split(word: u64) -> (u64, Self) {
         let block = word >> SHIFT;
         (word & ((1 << SHIFT) - 1), Self((block != 0).then_some(PersistentAddress::new(block))))
     }
 
-    /// The word of a header that [`split`](Self::split) splits into `low`, which has up to 16 bits, and these counters.
+    /// Returns the word of a header with `low`, which has up to 16 bits, and the address of these counters.
     pub fn joined(self, low: u64) -> u64 {
         low | self.0.map_or(0, |block| block.offset() << SHIFT)
     }
 
-    /// Returns whether there are any.
+    /// Returns whether the structure has counters.
     pub fn exist(self) -> bool {
         self.0.is_some()
     }
@@ -72,7 +72,7 @@ impl Counters {
     /// Counts keys that were inserted or, where `change` is negative, removed, if there are counters.
     ///
     /// # Errors
-    /// A conflict, a full log, damage.
+    /// Returns an error after a conflict, if the log is full or if there is damage.
     pub fn add(self, tx: &mut impl Transaction, change: i64) -> Result<(), Abort> {
         let Some(block) = self.0 else { return Ok(()) };
         if !tx.has_room(block, 8 * WORDS)? {
@@ -85,10 +85,10 @@ impl Counters {
         tx.write(line, count.wrapping_add_signed(change))
     }
 
-    /// The number of keys; `None` if there are no counters.
+    /// Returns the number of keys; `None` without counters.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn sum(self, tx: &mut impl Read) -> Result<Option<u64>, Abort> {
         let Some(block) = self.0 else { return Ok(None) };
         let mut sum = 0_u64;
@@ -98,10 +98,10 @@ impl Counters {
         Ok(Some(sum))
     }
 
-    /// Frees them, unless their address is damaged: then their memory is lost, and the keys can be destroyed.
+    /// Frees the counters. If their address is damaged, their memory stays allocated, so that the structure can still be destroyed.
     ///
     /// # Errors
-    /// A conflict, a full log, damage.
+    /// Returns an error after a conflict, if the log is full or if there is damage.
     pub fn free(self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let Some(block) = self.0 else { return Ok(()) };
         match tx.find_block(block)? {
@@ -110,7 +110,8 @@ impl Counters {
         }
     }
 
-    /// Notes the block of the counters of `what` at `at`, and compares their sum with the keys that were seen there: `None` if not all could be.
+    /// Notes the block of the counters of the structure `what` at `at`, and compares their sum with `keys`, the keys that a walk has found; `None` if
+    /// damage has kept the walk from finding all.
     pub fn survey<S: Survey>(
         self,
         survey: &mut S,

@@ -236,10 +236,10 @@ impl KeyValueStore {
         self.buckets.length
     }
 
-    /// How many buckets have become further tables.
+    /// Returns the number of buckets that have become further tables.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn tables(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut tables = 0;
         for index in 0..self.buckets.length {

@@ -83,7 +83,7 @@ pub struct Checksummed<P> {
     pages: Pages,
     /// The checksums that are not yet in the file, by page. The lock is held while they are written.
     noted: Mutex<BTreeMap<u64, u32>>,
-    /// Whether a mutant leaves out the flush of the checksums.
+    /// True if a mutant leaves out the flush of the checksums.
     leaves_out_flush: bool,
 }
 

@@ -104,7 +104,7 @@ pub struct SyncRecoveryReport {
 struct NewestSlot {
     slot: CheckpointSlot,
     index: u64,
-    /// Whether the other slot is valid too, so that no newer one can have been lost.
+    /// True if the other slot is valid too, so that no newer one can have been lost.
     is_confirmed: bool,
 }
 

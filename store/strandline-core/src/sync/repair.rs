@@ -24,7 +24,7 @@ pub(crate) fn log_identity(log: &File) -> Option<LogIdentity> {
 pub(crate) struct OwnLog {
     pub identity: LogIdentity,
     slot: CheckpointSlot,
-    /// Whether the other slot is damaged. It may have been the newer one, which recovery decides.
+    /// True if the other slot is damaged. It may have been the newer one, which recovery decides.
     other_is_damaged: bool,
 }
 

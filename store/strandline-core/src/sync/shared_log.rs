@@ -80,7 +80,7 @@ pub struct SharedLog {
     pub(super) seed: u32,
     /// The life that recovery begins.
     pub(super) next_life: u64,
-    /// Whether recovery drops what follows damage in the log.
+    /// True if recovery drops what follows damage in the log.
     pub(super) cuts_damage: bool,
 }
 

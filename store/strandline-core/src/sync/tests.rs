@@ -21,7 +21,7 @@ struct Files {
     shared: SharedLayout,
     log: SharedLog,
     buffered: bool,
-    /// Whether the log file cannot be extended.
+    /// True if the log file cannot be extended.
     full: bool,
     /// The size of the pages in which memory is given back, if they are larger than the system's.
     page_bytes: u64,

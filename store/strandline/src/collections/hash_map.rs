@@ -92,7 +92,7 @@ pub(crate) fn survey<'v, 'p>(
         keys += 1;
         pair(checker, at, key, words, bytes)
     })?;
-    // Where something is damaged, it is not known how many keys there are.
+    // A walk that meets damage does not find all keys.
     let keys = (checker.noted() == before).then_some(keys);
     counters.survey(checker, keys, ("hash map", at))
 }
@@ -331,7 +331,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     }
 
     /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
-    /// same time. Such ones do not conflict with one another by being counted: each worker has a line of its own.
+    /// same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
     ///
     /// A map in a pool of an earlier format is counted by a walk over all keys, unless it has 8 buckets and got its first further table since.
     ///

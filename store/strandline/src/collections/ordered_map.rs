@@ -505,7 +505,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
-    /// same time. Such ones do not conflict with one another by being counted: each worker has a line of its own.
+    /// same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
     ///
     /// A map that an earlier version of the library has made is counted by a walk over its leaves until it was opened as a table of a database.
     ///

@@ -7,9 +7,10 @@
 //! node     word 0 tag · word 1 the next node, 0 at the end · word 2 bytes in the item · then the item
 //! ```
 //!
-//! Who pushes touches the last node, who pops the first: they conflict only where these are the same. So each of them counts in the line that it writes, and the
-//! items are the difference. Both counts begin anew with each item that is pushed to an empty queue. Bit 0 of the addresses of the first and the last node says
-//! that there are counts: queues of pools of format version 5 have none until they are empty, or opened as a table, and are counted by a walk.
+//! A push changes the line of the last node, and a pop that of the first node, so that they conflict only if these are the same node. Each counts in the line
+//! that it changes, and the number of items is the difference. Both counts start again when an item is pushed to an empty queue. Bit 0 of the addresses of the
+//! first and the last node is set if there are counts. Queues in pools of format version 5 have none until they are empty or opened as a table; until then
+//! a walk counts their items.
 
 use crate::value::check::{Checker, Element, Look};
 use crate::value::persist::{Persist, Stored, replaced};

@@ -288,7 +288,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.rows_of(name, |tx, rows| rows.count(tx))
     }
 
-    /// What `count` says of the rows of the table `name`.
+    /// Applies `count` to the rows of the table `name`; 0 if there is no such table.
     fn rows_of(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! The number of rows, items and keys that is known without a walk is the number that a walk finds: after everything that changes tables, beside other threads,
-//! in snapshots, after crashes, and in pools of the version before, which knew none.
+//! `len` returns the number that a walk finds: after everything that changes tables, beside other threads, in snapshots, after crashes, and in pools of
+//! the version before, which has no counts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -209,7 +209,7 @@ fn loads_and_entries_are_counted() {
     assert_eq!(db.len("rows").unwrap(), 0);
 }
 
-/// Where the tables of [`All`] are.
+/// Returns the addresses of the tables of [`All`].
 fn places<'p>(tx: &Tx<'p, impl Control>, tables: Tables<'p>) -> Result<[PersistentAddress; 3]> {
     let rows = format!("{:?}", tables.table::<u64, Vec<u8>>(tx, "rows")?);
     let pairs = format!("{:?}", tables.multimap::<u8, u64>(tx, "pairs")?);
@@ -234,7 +234,7 @@ fn make_older(path: &Path, options: &Options) -> [PersistentAddress; 3] {
             for end in [jobs.word(8), jobs.word(16)] {
                 let node = tx.read(end)?;
                 assert_eq!(node & 1, 1, "it has counts");
-                // What an allocation finds there.
+                // The block that a later allocation finds there has these words.
                 tx.write_range(end, &[node & !1, 0xdead_beef])?;
             }
             Ok(())

@@ -15,7 +15,7 @@ pub struct Shape {
     pub operations: usize,
 }
 
-/// What a thread stores in place of a 0 that it has loaded.
+/// The value that a thread stores in place of a 0 that it has loaded.
 const ZERO: u64 = 99;
 
 /// Returns a random program. Nearly every store has a value of its own. Each thread ends by storing what it loaded to a line of its own, so that

@@ -37,7 +37,7 @@ pub(super) struct Mood {
     by_line: Option<u32>,
     /// If not 0, only the last so many stored words may be lost, half of them.
     latest: usize,
-    /// Where a record is torn.
+    /// The place at which a record is torn.
     torn: Option<Torn>,
 }
 
@@ -47,9 +47,9 @@ pub(super) struct Mood {
 struct Torn {
     /// The first word after the place.
     at: u32,
-    /// Whether the words before the place survive; otherwise the ones after it do.
+    /// True if the words before the place survive; otherwise the ones after it do.
     before: bool,
-    /// Whether a lost word has its oldest value; otherwise it has the newest but one.
+    /// True if a lost word has its oldest value; otherwise it has the newest but one.
     oldest: bool,
 }
 

@@ -63,7 +63,7 @@ pub struct CrashMemory {
     unsettled: RefCell<Vec<u32>>,
     recorder: RefCell<Recorder>,
     recording: Cell<bool>,
-    /// Whether each run of the current search repeats every line's decisions explicitly, as it does while it is recorded.
+    /// True if each run of the current search repeats every line's decisions explicitly, as it does while it is recorded.
     one_by_one: Cell<bool>,
     pauses: Cell<u64>,
 }

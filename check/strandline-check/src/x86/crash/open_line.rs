@@ -27,7 +27,7 @@ struct Lines {
     states: Vec<[u64; 8]>,
     /// A bit for each state that the decisions so far permit.
     alive: Box<[Cell<u64>]>,
-    /// Whether some word takes on a value again that it had before.
+    /// True if some word takes on a value again that it had before.
     returns: bool,
     /// The values of each word that differs; those of word `w` are at `starts[w]` to `starts[w + 1]`.
     values: Vec<u64>,

@@ -5,7 +5,7 @@ use strandline_core::memory::Operation;
 use super::CrashMemory;
 use super::open_line::{OpenLine, certain, push_new, push_newest};
 
-/// What a recovery has stored and written back, so that power may fail in it. The rules are those of x86 persistency for one thread, where a write-back
+/// The stores and write-backs of a recovery, so that power may fail in it. The rules are those of x86 persistency for one thread, where a write-back
 /// covers all earlier stores to its line.
 pub(super) struct Recorder {
     /// The stores to each line (word in the line, value), and how many of them are durable.

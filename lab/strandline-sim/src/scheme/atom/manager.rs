@@ -37,7 +37,7 @@ struct Structure {
     header: Header,
     /// Whether the header was written and is not known to be durable.
     closing: bool,
-    /// Whether the update has ended and other controllers are being informed.
+    /// True if the update has ended and other controllers are being informed.
     ended: bool,
 }
 

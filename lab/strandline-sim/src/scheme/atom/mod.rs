@@ -195,7 +195,7 @@ struct Pending {
     old: Line,
     /// When it reaches its controller.
     arrived: Cycle,
-    /// Whether it was written and only has to become durable.
+    /// True if it was written and only has to become durable.
     written: bool,
 }
 

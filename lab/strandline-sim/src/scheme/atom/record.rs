@@ -135,7 +135,7 @@ impl Header {
 pub struct Current {
     /// The bucket, if there is one, and its valid records.
     pub bucket: Option<(usize, u64)>,
-    /// Whether the update has ended, and only other controllers have not been informed yet.
+    /// True if the update has ended, and only other controllers have not been informed yet.
     pub ended: bool,
 }
 

@@ -134,7 +134,7 @@ struct Engine {
 /// REDO's hardware.
 pub struct Redo {
     omitted: Option<&'static str>,
-    /// Whether the remains of an earlier life have been read.
+    /// True if the remains of an earlier life have been read.
     started: bool,
     controllers: Controllers,
     ring_lines: u64,

@@ -291,7 +291,7 @@ pub const LOC_KILN: Entry = entry!(
 /// The hardware of one of these systems.
 pub struct LooseOrdering {
     parameters: Parameters,
-    /// Whether a window begins only when the previous one's blocks are durable at home.
+    /// True if a window begins only when the previous one's blocks are durable at home.
     waits_for_home: bool,
     /// The rule that a mutant leaves out.
     omitted: Option<Rule>,

@@ -71,7 +71,7 @@ pub(super) struct Transaction {
     pub logged: u64,
     /// How many of its blocks later transactions have overwritten.
     pub overlapped: u64,
-    /// Whether it was committed; if not, it was aborted.
+    /// True if it was committed; if not, it was aborted.
     pub is_committed: bool,
 }
 

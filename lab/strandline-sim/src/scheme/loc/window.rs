@@ -34,7 +34,7 @@ pub(super) struct Window {
     earliest: Cycle,
     /// When the whole window is durable in the log.
     pub durable_at: Cycle,
-    /// Whether the window's durability has been handled.
+    /// True if the window's durability has been handled.
     is_settled: bool,
     /// Whether all its blocks were sent home.
     is_homed: bool,

@@ -61,9 +61,9 @@ use crate::statistics::{Origin, Region};
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     name: &'static str,
-    /// Whether four log records in a line are written together; otherwise each is a write of its own, as the paper simulates it.
+    /// True if four log records in a line are written together; otherwise each is a write of its own, as the paper simulates it.
     combined: bool,
-    /// Whether a closing wrap also waits until its victims are home, as the paper simulates it.
+    /// True if a closing wrap also waits until its victims are home, as the paper simulates it.
     flushes_victims: bool,
     /// How many lines the victim cache has.
     victim_lines: usize,

@@ -320,8 +320,8 @@ pub fn open_unbuffered(file: &File, writable: bool, durable: bool) -> io::Result
     super::open(OpenOptions::new().read(true).write(writable).custom_flags(flags), Path::new(&name))
 }
 
-/// Has the system begin to write this part of the file to the disk, and does not wait for it. That is a matter of time alone, so that it does not matter
-/// whether the system can: a flush comes later, and returns the error of a write that failed.
+/// Starts to write this part of the file to the disk, without waiting. Errors do not matter: a later flush writes the pages, and returns the error of a
+/// write that failed.
 pub fn begin_writing(file: &File, at: u64, bytes: u64) {
     let (Ok(at), Ok(bytes)) = (offset(at), offset(bytes)) else { return };
     // SAFETY: the descriptor is open for the whole call, which changes no memory.

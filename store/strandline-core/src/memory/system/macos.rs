@@ -131,7 +131,7 @@ pub fn open_unbuffered(_: &File, _: bool, _: bool) -> io::Result<File> {
     unsupported()
 }
 
-/// The system begins to write when it thinks fit.
+/// Does nothing: the system has no such call.
 pub fn begin_writing(_: &File, _: u64, _: u64) {}
 
 /// No write is durable by itself: `O_DSYNC` leaves the drive's own cache as it is.

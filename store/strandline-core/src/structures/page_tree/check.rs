@@ -162,7 +162,7 @@ impl PageTree {
         mut visit: impl FnMut(&mut S, Cell, &[u8]) -> error::Result<()>,
     ) -> error::Result<()> {
         let root = survey.read(|tx| self.all(tx))?;
-        // Where a page is damaged, it is not known how many keys there are.
+        // A walk that meets a damaged page does not find all keys.
         let (mut keys, mut is_whole) = (0, root.is_some());
         let mut waiting = VecDeque::from_iter(root);
         while let Some(next) = waiting.pop_front() {

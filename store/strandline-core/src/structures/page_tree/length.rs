@@ -1,4 +1,4 @@
-//! The number of keys, which is known without a walk.
+//! The number of keys, without a walk.
 //!
 //! The head of a page has the number of its cells, so a tree of one page needs no more. A tree whose root becomes an inner page gets [`Counters`].
 //!
@@ -9,7 +9,7 @@ use crate::structures::counters::Counters;
 use crate::transaction::{Abort, Read, Transaction};
 
 impl PageTree {
-    /// The counters as they are now: the tree may have got them since the handle was made.
+    /// Loads the counters. They are not in the handle, since the tree may have got them after the handle was made.
     pub(super) fn counters(&self, tx: &mut impl Read) -> Result<Counters, Abort> {
         Ok(Counters::split(tx.read(self.top.word(1))?).1)
     }
@@ -36,24 +36,24 @@ impl PageTree {
     /// ```
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn len(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        // Of a tree of one page this is no walk either.
+        // In a tree of one page, `count` reads the head of that page.
         self.counters(tx)?.sum(tx)?.map_or_else(|| self.count(tx), Ok)
     }
 
     /// Returns whether [`len`](Self::len) needs no walk.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn is_counted(&self, tx: &mut impl Read) -> Result<bool, Abort> {
         Ok(self.counters(tx)?.exist() || self.root(tx)?.level == 0)
     }
 
-    /// Lets a tree that is not counted be counted from now on.
+    /// Gives a tree without counters its counters, after a walk over all leaves.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log, damage.
+    /// Returns an error if the pool or the log is full, after a conflict, or if there is damage.
     pub fn start_counting(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         if self.is_counted(tx)? {
             return Ok(());

@@ -146,7 +146,7 @@ fn socket(name: &str, stored: &Dynamic) -> Option<SocketAddr> {
     })
 }
 
-/// What is stored for a socket address, under the name that it has.
+/// Returns the stored form of a socket address whose type has this name.
 fn of_socket(name: &str, address: SocketAddr) -> Dynamic {
     let list = |numbers: &[u128]| Dynamic::List(numbers.iter().copied().map(Dynamic::Unsigned).collect());
     let (is_v6, socket6) = match address {

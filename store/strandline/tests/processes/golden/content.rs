@@ -1,4 +1,4 @@
-//! What golden pools hold: one description, by which a version writes them and each later one compares them.
+//! The contents of golden pools: one description, from which a version writes the pools and each later version checks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use strandline::{
     Vector, View,
 };
 
-/// Whether the contents are written, or compared with what a pool holds.
+/// True if the contents are written, or compared with what a pool holds.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Pass {
     Write,

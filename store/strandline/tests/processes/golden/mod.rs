@@ -25,7 +25,7 @@ const OLDEST: u64 = 5;
 const LINE: usize = 64;
 /// Says to a process which kind of pool it writes.
 const KIND: &str = "STRANDLINE_GOLDEN_KIND";
-/// What the process says when only the end of what it does is left.
+/// The process writes this before the call at which it is killed.
 const READY: &[u8] = b"ready\n";
 
 /// A kind of pool.
@@ -34,7 +34,7 @@ struct Kind {
     domain: Domain,
     /// Writes a new pool, or compares one. Closes it, unless the process is killed before.
     run: fn(&Path, &Options, Pass) -> Result<()>,
-    /// Whether the process is killed before it closes the pool.
+    /// True if the process is killed before it closes the pool.
     #[cfg_attr(
         not(all(target_os = "linux", target_arch = "x86_64")),
         expect(dead_code, reason = "it is for writing pools")
@@ -275,7 +275,7 @@ mod write {
     use super::*;
     use crate::files::trace::{Call, Stop, Traced};
 
-    /// Whether a process that writes such a pool is killed when it is about to make this call. Its heap file was as long as `before` when it was ready.
+    /// Returns whether to kill the process that writes such a pool before this call. `before`: the length of its heap file when it was ready.
     fn is_end(kind: &str, call: &Call, pool: &Path, before: u64) -> bool {
         let heap = std::fs::File::open(pool).unwrap();
         let slots = [4096, 8192];
