@@ -76,7 +76,7 @@ impl RootDescription {
         tx.read_range(at, &mut words)?;
         let [tag, layout, version, value_words, value, schema, bytes, name @ ..] = words;
         if tag != TAG {
-            return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
+            return Err(tx.fail(Error::WrongStructure { what: "store's root", root: root.offset() }));
         }
         let name: Vec<u8> = name.iter().flat_map(|word| word.to_le_bytes()).collect();
         let bytes = bytes.min(name.len() as u64) as usize;
