@@ -153,7 +153,7 @@ pub struct Engine<C: Control> {
     /// The abort that the running transaction has met, if any.
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
-    /// What the running transaction is.
+    /// The state of the running transaction.
     state: State,
     /// The running transaction's journal, if it is a large one.
     large: Option<Box<Large>>,
@@ -451,7 +451,7 @@ impl<C: Control> Engine<C> {
     pub fn take_error(&mut self, why: Abort) -> Error {
         self.error.take().unwrap_or(match why {
             Abort::User => Error::Aborted,
-            _ => Error::Parameter("a transaction failed with an abort of another one".into()),
+            _ => Error::Parameter("a closure returned an abort that its own transaction has not met; return only errors of its own transaction".into()),
         })
     }
 

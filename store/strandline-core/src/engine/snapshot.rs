@@ -136,7 +136,7 @@ impl<C: Control> Snapshot<C> {
             return Err(Error::Forked);
         }
         let scheme = C::Scheme::reader()
-            .ok_or_else(|| Error::Unsupported("a snapshot of a pool of the laboratory's".into()))?;
+            .ok_or_else(|| Error::Unsupported("a snapshot of a pool that may be under a scheme of the laboratory".into()))?;
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
         let readers = Arc::new(());

@@ -57,7 +57,7 @@ pub struct BackupReport {
     pub replayed: u64,
 }
 
-/// What a backup needs of a pool.
+/// The parts of a pool that a backup reads.
 pub(super) struct Source<'p> {
     pub view: View<Native>,
     pub header: &'p Header,
@@ -68,7 +68,7 @@ pub(super) struct Source<'p> {
     pub kind: Kind<'p>,
 }
 
-/// Where the pool's newest state is.
+/// The place of the pool's newest state.
 pub(super) enum Kind<'p> {
     /// In the files.
     Sync(&'p FileDevice, SharedLog),
@@ -202,7 +202,7 @@ fn copy_heap(
             if let Some(verifier) = &mut verifier {
                 verify_pages(source, verifier, at, piece)?;
             }
-            // What is not written remains a hole, which reads as zeros.
+            // Pages of zeros are not written: they remain holes, which read as zeros.
             if piece.iter().any(|&byte| byte != 0) {
                 to.file().write_all_at(piece, at).map_err(cannot("write", to.path()))?;
                 copied += piece.len() as u64;
@@ -293,7 +293,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
 /// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`. Returns the number of bytes.
 fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
     let size = view.memory.size(Space::Persistent);
-    // What is not written is a hole, which reads as zeros.
+    // Parts that are not written become holes, which read as zeros.
     to.set_len(0)?;
     to.set_len(size)?;
     let mut words = vec![0; PIECE / 8];

@@ -21,7 +21,7 @@ use crate::sync;
 use crate::sync::{FileDevice, Verifier};
 use crate::transaction::{Read, Runner, Transaction};
 
-/// What a root word refers to.
+/// A description of the structure to which a root word refers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RootReport {
@@ -53,7 +53,7 @@ pub struct RootReport {
 pub struct CheckReport {
     /// Header, state and recovery, or `None` if they are damaged.
     pub info: Option<PoolInfo>,
-    /// What the used roots refer to.
+    /// The structures to which the used roots refer.
     pub roots: Vec<RootReport>,
     /// The heap's small blocks by size, and what a compaction would give back.
     pub classes: Vec<ClassUsage>,

@@ -53,13 +53,13 @@ pub struct PoolInfo {
     pub logs: u64,
     /// The root words; 0 if a root is not used.
     pub roots: Vec<u64>,
-    /// How full the heap is after recovery; `None` while a process has the pool open.
+    /// The usage of the heap after recovery; `None` while a process has the pool open.
     pub usage: Option<HeapUsage>,
     /// The disk space that its files take.
     pub space: SpaceUsage,
     /// The log file beside it, which is not checked if the pool is in use in another domain than `Sync`.
     pub log: LogFile,
-    /// What recovery will have to do, as found by recovering a private copy; `None` while a process has the pool open.
+    /// The work of the next recovery, as found by recovering a private copy; `None` while a process has the pool open.
     pub recovery: Option<Recovery>,
 }
 

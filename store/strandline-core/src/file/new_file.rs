@@ -20,7 +20,7 @@ use crate::memory::{SharedFile, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
-/// How often an operation is tried that only another process can make fail, by naming or removing files at the same time.
+/// The number of attempts for an operation that only another process can make fail, by naming or removing files at the same time.
 pub(super) const ATTEMPTS: usize = 100;
 
 pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {

@@ -199,7 +199,7 @@ impl OpenFiles {
         let (path, heap) = (&self.path, &self.heap);
         if options.domain != Domain::Sync {
             let name = checksums::checksums_path(path);
-            // Where nobody keeps checksums up to date, they would silently become wrong.
+            // Other domains do not keep checksums up to date, so they would silently become wrong.
             return if name.try_exists().map_err(cannot("look for", &name))? {
                 Err(checksums::wrong(&name, "is kept by the Sync domain only, and would be wrong afterwards"))
             } else {

@@ -26,7 +26,7 @@ use crate::layout::{Layout, PoolState};
 use crate::memory::SharedFile;
 use crate::scheme::Schemes;
 
-/// What happens to the files of a pool that a backup replaces.
+/// The treatment of the files of a pool that a backup replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OldFiles {

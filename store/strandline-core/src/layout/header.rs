@@ -31,7 +31,7 @@ pub const REQUIRED_FEATURES: u64 = 0;
 pub const LAYOUT_NAME_BYTES: usize = 32;
 const CHECKED: usize = PAGE_BYTES as usize - 8;
 
-/// What a pool's header says.
+/// The contents of a pool's header.
 ///
 /// ```
 /// use strandline_core::Error;

@@ -19,13 +19,13 @@ const PRESENT: u64 = 1;
 /// The thread has seen that it is not the bias owner any more: it is not inside as the bias owner, and will not be until it becomes the bias owner
 /// again.
 const ENDED: u64 = 2;
-/// How often in a row a thread must take the latch to become the bias owner if it never had to wait. The end of a bias takes some microseconds, which
+/// The number of times in a row that a thread must take the latch to become the bias owner if it never had to wait. The end of a bias takes some microseconds, which
 /// is a few nanoseconds for each of these times.
 const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
 /// The number of naps, each twice as long as the previous one and together a little more than [`LONGEST_NAP`], before the bias of a bias owner that is
 /// always inside is ended.
 const NAPS: u32 = if cfg!(loom) { 1 } else { (LONGEST_NAP / NAP).ilog2() + 1 };
-/// How often the barrier is tried before the process ends, with naps of about a millisecond in between.
+/// The number of attempts at the barrier before the process ends, with naps of about a millisecond in between.
 const BARRIER_ATTEMPTS: u32 = 64;
 
 // All words of a latch are in one line, and so are the bias owner's own word and its other data.

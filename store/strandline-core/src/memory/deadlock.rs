@@ -22,10 +22,10 @@ use super::process::Process;
 use super::{Mapping, Memory, VolatileAddress, WORD_BYTES, running};
 use crate::error::{Error, Result};
 
-/// How often the youngest waiter sees the same cycle before it gives up, which takes some milliseconds.
+/// The number of times that the youngest waiter sees the same cycle before it gives up, which takes some milliseconds.
 const LOOKS: u32 = 8;
 
-/// What of a pool a thread waits for.
+/// The resource of a pool for which a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The end of transactions that hold locks.

@@ -322,7 +322,7 @@ pub struct Hosted {
     counters: Cell<Counters>,
     /// The line of the last non-temporal store since the last fence.
     non_temporal_line: Cell<Option<u64>>,
-    /// Whether its thread runs a transaction.
+    /// True while the view's thread runs a transaction.
     in_transaction: Cell<bool>,
 }
 

@@ -61,9 +61,9 @@ pub struct Mapping {
     is_sparse: AtomicBool,
     /// True if zeros of this process are mapped over the holes that the file had when it was mapped.
     covers_holes: bool,
-    /// Whether the file is meant to have no name.
+    /// True if the file is meant to have no name.
     is_unnamed: AtomicBool,
-    /// Whether a flush of one of the pool's files failed, or this one was found deleted or cut short.
+    /// Set if a flush of one of the pool's files failed, or if this one was found deleted or truncated.
     poison: Arc<Poison>,
     key: Option<AllocatedKey>,
     /// The process that mapped it.
@@ -379,7 +379,7 @@ impl Mapping {
     /// # Errors
     /// Returns an error if the disk is full. Where the system cannot allocate ahead, the store finds out.
     pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
-        // Whoever punched a hole did so before a transaction by which others came to know of the space.
+        // A hole is punched before the transaction through which other threads learn that the space is free, so the relaxed load sees it.
         let is_sparse = self.is_sparse.load(Ordering::Relaxed);
         let Some(file) = self.file.as_ref().filter(|_| is_sparse) else { return Ok(()) };
         allocate(file, offset, bytes)
@@ -437,7 +437,7 @@ impl Mapping {
         self.poison.check()
     }
 
-    /// What keeps the first failure of the pool's files.
+    /// Returns the state that keeps the first failure of the pool's files.
     pub fn poison(&self) -> &Arc<Poison> {
         &self.poison
     }
@@ -516,7 +516,7 @@ pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
         done => return done,
     }
     write_zeros(file, length..bytes).inspect_err(|_| {
-        // What was taken is of use to others. It does not matter if it stays.
+        // Frees the space that was taken, for other files. An error does no harm.
         let _ = file.set_len(length);
     })
 }

@@ -56,7 +56,7 @@ pub struct Full;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Scheme: Sized {
-    /// Whether a helper should run [`Scheme::help`] beside the workers.
+    /// True if a helper should run [`Scheme::help`] beside the workers.
     const HELPER: bool = false;
     /// True if [`Scheme::write`] stores home immediately. A commit then stores nothing home, readers take the writer's lock, and [`Scheme::abort`]
     /// undoes the stores.

@@ -22,7 +22,7 @@ use crate::log::{
 };
 use crate::memory::{Memory, PersistentAddress, Step};
 
-/// How recovery recognizes a committed transaction in a log.
+/// The way in which recovery recognizes a committed transaction in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// Each block's torn bit shows whether the block was written; abort records bridge holes.
@@ -126,7 +126,7 @@ pub fn recover<M: Memory>(
     Ok(report)
 }
 
-/// How the logs are scanned.
+/// The parameters of a scan of the logs.
 #[derive(Clone, Copy)]
 struct LogScan {
     reading: Reading,

@@ -48,7 +48,7 @@ pub struct CheckpointReport {
     pub given_back: u64,
 }
 
-/// How fast a checkpoint writes pages.
+/// The speed at which a checkpoint writes pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Haste {
     /// One page after another, unless commits wait: while the device writes one page it can also write a block of the log.
@@ -63,7 +63,7 @@ fn write_one_by_one(device: &dyn Device, pages: &[u64], contents: &[u8]) -> std:
     each.try_for_each(|(page, content)| device.write(DeviceFile::Heap, page * PAGE_BYTES, content))
 }
 
-/// What a checkpoint has to write to the heap file.
+/// The state that a checkpoint writes to the heap file.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// S, the number of the first block after it.

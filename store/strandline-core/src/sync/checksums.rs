@@ -56,7 +56,7 @@ fn place(page: u64) -> (u64, usize) {
     (PAGE_BYTES * (1 + page / IN_PAGE), 4 * (page % IN_PAGE) as usize)
 }
 
-/// What checksums depend on beside the contents.
+/// The values on which checksums depend besides the pages' contents.
 #[derive(Clone, Copy)]
 struct Pages {
     seed: u32,

@@ -44,7 +44,7 @@ pub struct FileDevice {
     sizes: [AtomicU64; 2],
     /// The offset from which on the heap file has no holes, because it has grown there since it was opened.
     solid: AtomicU64,
-    /// Whether parts of the heap file that are in use have no disk space of their own.
+    /// True if parts of the heap file that are in use have no disk space of their own.
     is_lacking: AtomicBool,
     counts: Counts,
 }

@@ -34,7 +34,7 @@ const VACATED: u64 = 5;
 const GROUP_PAGES: u64 = 64;
 
 impl SharedLog {
-    /// Which of the two sets of recent pages is added to.
+    /// Returns the address of the word that selects the set of recent pages, of two, to which pages are added.
     fn adding(&self) -> VolatileAddress {
         self.line(14).word(1)
     }
@@ -54,7 +54,7 @@ impl SharedLog {
         self.line(14).word(4)
     }
 
-    /// When the pool is opened, any chunk that the heap has may have been handed out before.
+    /// Called when the pool is opened. Counts every chunk of the heap as one that was handed out before.
     pub(super) fn find_used<M: Memory>(&self, view: &View<M>) {
         let chunks = view.memory.load(view.layout.reached()).min(view.layout.chunk_count);
         view.memory.store(self.used(), view.layout.end_of(chunks).offset());

@@ -108,7 +108,7 @@ struct NewestSlot {
     is_confirmed: bool,
 }
 
-/// What recovery found in the log after the newest slot.
+/// The findings of recovery in the log after the newest slot.
 struct Found {
     slot: CheckpointSlot,
     /// The newest slot's index.

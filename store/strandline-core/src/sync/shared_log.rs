@@ -27,8 +27,8 @@
 //! closes the gate (a checkpoint) waits only for processors. Under the latch there is no input or output either, no
 //! allocation, and nothing that could panic.
 //!
-//! Who waits for room queues for it: while somebody does, newcomers stand behind, and a large transaction
-//! cannot starve.
+//! Transactions that wait for room do so in a queue: later ones wait behind earlier ones, so that a transaction with many records
+//! does not starve.
 //!
 //! # Failure
 //!
@@ -91,7 +91,7 @@ pub(crate) struct Reservation {
     blocks: u64,
 }
 
-/// What failed, for threads that call later.
+/// The action that failed, for threads that call later.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
     LogWrite = 1,

@@ -27,7 +27,7 @@ struct Files {
     page_bytes: u64,
 }
 
-/// How a [`Failing`] device fails.
+/// The way in which a [`Failing`] device fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Failure {
     /// Files cannot be extended, as on a full disk.

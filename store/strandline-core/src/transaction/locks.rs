@@ -146,15 +146,15 @@ pub struct LockSet {
     pub(crate) held: Vec<u32>,
     /// The locks to take before the next attempt, in order.
     pub(crate) wanted: Vec<u32>,
-    /// Whether the transaction declared its set.
+    /// True if the transaction declared its lock set.
     pub(crate) declared: bool,
     /// The region from which it allocates.
     pub(crate) region: Option<u32>,
     /// The lock that was looked up last, if it is held.
     pub(crate) last: u32,
-    /// Whether a lock was taken since the attempt began.
+    /// True if a lock was taken since the attempt began.
     pub(crate) late: bool,
-    /// Whether the allocator is at work.
+    /// True while the allocator runs.
     pub(crate) allocating: bool,
     /// Blocks allocated by this transaction.
     pub(crate) fresh: Vec<(PersistentAddress, u64)>,
