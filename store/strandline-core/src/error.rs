@@ -176,7 +176,7 @@ errors! {
         what: &'static str,
         /// Offset of the root word.
         root: u64,
-    } => "the root {root:#x} does not hold a {what} of these types and sizes; use another root, or open it with the types and sizes that it has";
+    } => "the root {root:#x} does not hold the expected {what} of these types and sizes; use another root, or open it with the types and sizes that it has";
     /// The creation of a structure was interrupted.
     Incomplete {
         /// The structure asked for.

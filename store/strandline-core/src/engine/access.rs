@@ -238,7 +238,7 @@ impl<C: Control> Access for Engine<C> {
     }
 
     fn was_free(&self, chunk: u64) -> bool {
-        // A chunk that a return to a savepoint would give back cannot be taken.
+        // A chunk that a return to a savepoint would release cannot be taken.
         let word = self.view.layout.chunk_table.word_inside(chunk);
         self.large.as_ref().is_none_or(|large| large.was_free(chunk))
             && self.undo.as_ref().is_none_or(|undo| !undo.covers(word))

@@ -21,7 +21,7 @@
 //!
 //! t itself need not be known. An upper bound is enough: the TxID of the transaction that takes the chunks out of use.
 //!
-//! # Who waits for whom
+//! # The order of waits
 //!
 //! A transaction that needs a free chunk but finds only held ones releases everything that it holds, including the serial token or the
 //! writer's lock, and waits until the compaction has released its chunks ([`Engine::wait_for_chunks`]). The compaction needs the token for

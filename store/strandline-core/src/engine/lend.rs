@@ -74,7 +74,7 @@ impl<C: Control> Engine<C> {
         match self.state {
             // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The pages were allocated
             // at the snapshot's time and had not been freed when it was counted: rule 3. A transaction that frees them commits later, and by rules 2 and 4 the
-            // allocator hands them out to nobody until the snapshot has ended; until then nobody writes to them.
+            // allocator does not hand them out until the snapshot has ended; until then no thread writes to them.
             State::LookingBack(_) if self.borrows => unsafe { self.view.memory.borrow(at, bytes) },
             _ => None,
         }

@@ -5,8 +5,8 @@
 //! | `State` | entered by | left by | a read sees | a write |
 //! |---|---|---|---|---|
 //! | `Writing` | the beginning of a transaction that may write | the end; a savepoint | its own words, else home under the control's rules | goes to the write set |
-//! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
-//! | `Large` | the beginning of a run that is not to use a log | the end | home: nobody else runs | is stored home, after the journal has what was there; is noted first where there are savepoints |
+//! | `Noting` | the first savepoint | the release of the last one; the end | as in `Writing` | first notes the old contents |
+//! | `Large` | the beginning of a run that does not use a log | the end | home, since no other transaction runs | is stored home, after the journal has the old contents; with savepoints it is noted first |
 //! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
 //! | `LookingBack` | the second attempt of one that only reads, one that would wait for a large one, or one that borrows pages; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
@@ -18,8 +18,8 @@
 //!
 //! | | STM | single writer |
 //! |---|---|---|
-//! | 1 | publish `in_commit`, take the TxID (the clock), publish it | the same, where somebody waits for it |
-//! | 2 | validate what was read | – |
+//! | 1 | publish `in_commit`, take the TxID (the clock), publish it | the same, if snapshots or bulk persistence may wait for it |
+//! | 2 | validate the reads | – |
 //! | 3 | write log lines and commit record; fence: acknowledged | the same |
 //! | 4 | keep old versions for snapshots, store home | the same, with an odd sequence while home is stored |
 //! | 5 | release the locks, with the TxID as their version | release the writer's lock |
@@ -32,7 +32,7 @@
 //! the latch of the shared log. The log's `append` takes the TxID. The commit waits for the flush after step 5, when it holds no locks, so
 //! that conflicting transactions share a flush.
 //!
-//! # Who waits for whom
+//! # The order of waits
 //!
 //! Locks are taken in this order. While a thread holds one, it does not wait for an earlier one, nor for a thread that may wait for one
 //! that it holds:

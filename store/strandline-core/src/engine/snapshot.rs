@@ -135,8 +135,9 @@ impl<C: Control> Snapshot<C> {
         if view.memory.is_forked() {
             return Err(Error::Forked);
         }
-        let scheme = C::Scheme::reader()
-            .ok_or_else(|| Error::Unsupported("a snapshot of a pool that may be under a scheme of the laboratory".into()))?;
+        let scheme = C::Scheme::reader().ok_or_else(|| {
+            Error::Unsupported("a snapshot of a pool that may be under a scheme of the laboratory".into())
+        })?;
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
         let readers = Arc::new(());

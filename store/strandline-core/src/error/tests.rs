@@ -58,7 +58,8 @@ fn examples() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::WrongStructure { what: "queue", root: 4096 },
-            "the root 0x1000 does not hold a queue of these types and sizes; use another root, or open it with the types and sizes that it has",
+            "the root 0x1000 does not hold the expected queue of these types and sizes; use another root, or open it with the types and \
+             sizes that it has",
         ),
         (
             Error::Incomplete { what: "queue", root: 4096 },
@@ -153,7 +154,10 @@ fn examples() -> Vec<(Error, &'static str)> {
             Error::NoFreeLog { logs: 4 },
             "all 4 logs of the pool are in use; drop a worker or create the pool with more logs",
         ),
-        (Error::TooManySnapshots { most: 64 }, "there are 64 snapshots already, as many as a pool can have; drop one"),
+        (
+            Error::TooManySnapshots { most: 64 },
+            "there are 64 snapshots already, as many as a pool can have; drop one",
+        ),
         (
             Error::SnapshotEnded { bytes: 4096 },
             "the snapshot was ended: the old versions that it needs take more than 4096 bytes; begin another, or open the pool with larger Options::snapshot_bytes",

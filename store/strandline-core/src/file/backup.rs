@@ -4,7 +4,7 @@
 //! from S on form a state from which recovery can start, and this remains so: commits append to the log, and nothing that the copy needs changes. The
 //! copy consists of the heap file, and then the log from S to its durable end.
 //!
-//! In the other domains, what is committed is home in the mapped memory, so the logs are not needed. The copy is made while no transaction commits:
+//! In the other domains, all committed contents are home in the mapped memory, so the logs are not needed. The copy is made while no transaction commits:
 //! none begins meanwhile, and if a running one has committed, the copy is repeated.
 //!
 //! The copy is opened and closed immediately, which proves that this is possible, and leaves one file.
@@ -79,7 +79,7 @@ pub(super) enum Kind<'p> {
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
     let to = free_place(to)?;
-    // Removes what a killed backup has left.
+    // Removes files that a killed backup has left.
     checksums::remove(&to)?;
     remove_leavings_of_pool(&to);
     let like = source.file.metadata().map_err(cannot("look at the pool", source.path))?;
@@ -105,7 +105,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
             (heap_bytes, 0, recovery.replayed())
         }
     };
-    // Data that was read may be what a failed flush has lost, so this checks for a failure.
+    // The data that was read may include data that a failed flush has lost, so this checks for a failure.
     source.view.memory.check_poison()?;
     match heap.publish()? {
         None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
@@ -262,7 +262,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
     // Prevents that a log is leased, and thus that the scheme changes.
     memory.lock(SharedLayout::LEASES);
     let is_redo = PoolState::decode(memory.load(Layout::STATE)).scheme == BPPM.code;
-    // Nobody isolates the stores of the volatile pseudo-scheme, so such a pool cannot be copied.
+    // The stores of the volatile pseudo-scheme are not isolated, so such a pool cannot be copied.
     let is_unprotected = || PoolState::decode(memory.load(Layout::STATE)).unprotected;
     let copied = match is_redo {
         true => loop {

@@ -29,7 +29,7 @@ pub struct RootReport {
     pub index: u64,
     /// The address in the root word.
     pub address: u64,
-    /// A description of what is there, as far as its first words tell.
+    /// A description of the structure, as far as its first words tell.
     pub what: String,
     /// Its first eight words, or fewer at the heap's end.
     pub words: Vec<u64>,
@@ -55,7 +55,7 @@ pub struct CheckReport {
     pub info: Option<PoolInfo>,
     /// The structures to which the used roots refer.
     pub roots: Vec<RootReport>,
-    /// The heap's small blocks by size, and what a compaction would give back.
+    /// The heap's small blocks by size, and the chunks that a compaction of them would free.
     pub classes: Vec<ClassUsage>,
     /// Descriptions of all damage; empty if there is none.
     pub damage: Vec<String>,

@@ -67,7 +67,7 @@ const BLOCK: u64 = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Bytes of free chunks whose disk space, if any, was given back.
+    /// Bytes of free chunks whose disk space, if any, was released.
     pub punched_bytes: u64,
     /// Bytes of free chunks that kept their disk space, because snapshots may read their old content.
     pub kept_bytes: u64,

@@ -14,7 +14,7 @@
 //! | the heap | a log of its own | no log | another log |
 //! |---|---|---|---|
 //! | not closed cleanly | opened | an error | an error |
-//! | closed cleanly | opened | made anew, and reported | made anew where the other was never used: a creation or the making of a log that was cut short left it; otherwise an error |
+//! | closed cleanly | opened | created again, and reported | created again if the other log was never used (an interrupted creation left it); otherwise an error |
 //!
 //! The heap is locked first, then the log; only then is their content read.
 
@@ -221,7 +221,7 @@ impl OpenFiles {
             .map_err(cannot("read the checkpoint slots of", &self.path))
     }
 
-    /// Determines what the log beside the heap is.
+    /// Determines whether the log beside the heap belongs to it.
     ///
     /// # Errors
     /// Returns [`Error::LogFile`] if the log is damaged or belongs to another heap.

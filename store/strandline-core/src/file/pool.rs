@@ -83,7 +83,7 @@ pub struct Pool<C: Control<Memory = Native> = Stm> {
 
 struct SyncPool {
     files: Arc<FileDevice>,
-    /// The same device, with checksums if the pool has them, and with a layer that keeps the first failure.
+    /// The device of `files`, with checksums if the pool has them, and with a layer that keeps the first failure.
     device: Arc<dyn Device + Send + Sync>,
     log: SharedLog,
     /// `None` if the pool is open for reading only.
@@ -101,7 +101,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
         self.create_with(path, options, |_| Ok(())).map(|(pool, ())| pool)
     }
 
-    /// Like [`Setup::create`], but calls `init` to create the pool's first content before anybody can find it.
+    /// Like [`Setup::create`], but calls `init` to create the pool's first content before other processes can find the pool.
     ///
     /// # Errors
     /// Returns the errors of [`Pool::create`] and `init`. No file is left then.
@@ -169,7 +169,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
 
 impl Pool {
     /// Creates a pool in a new file at `path`, which grows with the heap, and opens it. The file gets its name when it is complete and durable, so
-    /// that nobody ever finds half a pool. An existing file at `path` is not changed.
+    /// that no process ever finds an incomplete pool. An existing file at `path` is not changed.
     ///
     /// # Errors
     /// Returns an error if the file exists; in the `Sync` domain, if a file with the log's name holds another pool's transactions or is not a log; if

@@ -6,13 +6,13 @@
 //!
 //! | damaged | why its cure is certain |
 //! |---|---|
-//! | the header, where only what is known otherwise is wrong: magic, version, zeros, size (it stands in the pool twice), UUID (the log's) | its checksum fits afterwards |
+//! | the header, if only parts are wrong that are known from elsewhere: magic, version, zeros, size (the pool has it twice), UUID (the log has it too) | its checksum matches afterwards |
 //! | the file is too short, and the missing chunks are free | free chunks hold nothing |
 //! | the log's header | all of it follows from the UUID and the file's size; its checksum or a block of the log confirms it |
 //! | log or checkpoint slots of a pool that was closed cleanly | the log holds nothing that the pool does not |
-//! | one of the two checkpoint slots of another | the other leads to all of the log: recovery itself makes sure |
+//! | one of the two checkpoint slots of a pool that was not closed cleanly | the other slot leads to the whole log, which recovery itself checks |
 //! | an entry of the log directory | it can have one value only |
-//! | words of a large object in the chunk table | the object's other words say what they were |
+//! | words of a large object in the chunk table | they follow from the object's other words |
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -161,7 +161,9 @@ fn mend_copy(
         let header = read_header(&*open(copy)?, copy)?;
         let pool = open_to_look(copy, &header, schemes)?;
         if !heap::is_free_from(&pool.native_view()?, from) {
-            return Err(Error::irreparable(format!("the contents from byte {from} on are missing, and were in use")));
+            return Err(Error::irreparable(format!(
+                "the contents from byte {from} on are missing, and were in use"
+            )));
         }
     }
     // If the file was truncated before its state, it was not closed cleanly.
@@ -328,7 +330,9 @@ impl Mended<'_> {
         let device = FileDevice::new(file, log, true);
         let is_clean = state == 0;
         match sync::read_log_header(&device, &name) {
-            _ if is_foreign => Err(Error::irreparable("its log belongs to another pool, or is an older one of this pool")),
+            _ if is_foreign => {
+                Err(Error::irreparable("its log belongs to another pool, or is an older one of this pool"))
+            }
             Ok(_) => {
                 let slots = sync::damaged_slots(&device, &uuid)?;
                 if is_clean && !slots.is_empty() {

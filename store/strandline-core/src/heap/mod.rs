@@ -18,7 +18,7 @@
 //!              1 | class << 8 | arena << 16         small
 //!              2 | chunks << 8                      first chunk of a large object
 //!              3 | chunks back to the first << 8    further chunk of a large object
-//!              4                                    free, but held while its file space is given back
+//!              4                                    free, but held while its file space is released
 //! ```
 
 mod arena;

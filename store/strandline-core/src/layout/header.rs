@@ -56,7 +56,7 @@ pub struct Header {
     pub layout_name: String,
     /// The sizes that determine the layout.
     pub geometry: Geometry,
-    /// Bits of features without which the pool cannot be understood.
+    /// Bits of the features that a library must know to read the pool.
     pub required_features: u64,
     /// Bits of features that may be ignored.
     pub optional_features: u64,
@@ -101,9 +101,9 @@ impl Header {
         page
     }
 
-    /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
-    /// (magic, version, zeros, the size that stands in the pool once more, the UUID that the pool's log names), and only if
-    /// the checksum fits then, which another page's would once in 2^29 times.
+    /// Returns the page that `page` was before it was damaged, if this can be derived: the parts that are known from elsewhere are put in place
+    /// (magic, version, zeros, the size, of which the pool has a copy, the UUID, which the pool's log has too), and the result is returned only if
+    /// the checksum then matches. That of a wrong page would match once in 2^29 times.
     #[inline]
     pub(crate) fn mend(page: &[u8], size: Option<u64>, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
         if page.len() < PAGE_BYTES as usize {

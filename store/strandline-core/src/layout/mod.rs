@@ -403,13 +403,13 @@ impl SharedLayout {
     pub const BULK: VolatileAddress = Self::at_line(4);
     /// The durable watermark, on which the owners of logs may rely.
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
-    /// The lock for leasing a log and giving it back.
+    /// The lock for leasing a log and returning it.
     pub const LEASES: VolatileAddress = Self::at_line(6);
     /// Single-writer mode under a scheme with a helper: the last TxID whose words are home.
     pub const HOME: VolatileAddress = Self::at_line(7);
     /// 1 while the helper waits for work.
     pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
-    /// Threads that wait for a worker are notified here. This word counts the notifications while somebody waits; the next word counts the waiting
+    /// Threads that wait for a worker are notified here. This word counts the notifications while a thread waits; the next word counts the waiting
     /// threads.
     pub const RETURNS: VolatileAddress = Self::at_line(9);
     /// STM: the lock of transactions that have met conflicts, so that these run one after another.
@@ -533,7 +533,7 @@ impl SharedLayout {
         (index < self.slot_count).then_some(index)
     }
 
-    /// Returns the slot of the workers that only read and lease no log, and its number. Nobody reads its words.
+    /// Returns the slot of the workers that only read and lease no log, and its number. Its words are never read.
     pub fn readers_slot(&self) -> (Slot, u64) {
         (self.slot(self.slot_count), self.slot_count)
     }
@@ -557,7 +557,7 @@ impl Slot {
     /// The index of [`Slot::present`].
     pub(crate) const PRESENT: u64 = 2;
 
-    /// Returns the line with the slot's first words. While the slot's worker runs transactions, nobody else stores to the line.
+    /// Returns the line with the slot's first words. While the slot's worker runs transactions, no other thread stores to the line.
     #[inline]
     pub fn line(self) -> VolatileAddress {
         self.0

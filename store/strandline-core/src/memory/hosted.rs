@@ -195,7 +195,7 @@ pub trait World {
 /// use std::cell::Cell;
 /// use strandline_core::memory::{Operation, Window, World};
 ///
-/// /// Counts what it is asked for.
+/// /// Counts the operations that it performs.
 /// struct Asked(Rc<Window>, Cell<u64>);
 ///
 /// impl World for Asked {

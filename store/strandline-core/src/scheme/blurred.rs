@@ -304,7 +304,7 @@ pub fn raise_watermark<M: Memory>(memory: &M, watermark: u64) {
 /// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns the range of the records that it has read.
 ///
 /// The log's owner may meanwhile append records past those that are read here. It may restart the log only if none of these transactions is in it;
-/// this may then read anything, and at worst writes back some lines in vain.
+/// this may then read anything, and at worst writes back some lines redundantly.
 fn collect_home_lines<M: Memory>(
     view: &View<M>,
     index: u64,

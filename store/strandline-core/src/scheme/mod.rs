@@ -50,7 +50,7 @@ pub struct Full;
 /// let place = scheme.write(&view, layout.root(0), 5, None).unwrap();
 /// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
 /// scheme.commit(&view, &WriteSet::default(), 1);
-/// // It is durable: should nobody store it home, recovery does.
+/// // It is durable: if it is never stored home, recovery does so.
 /// recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())

@@ -74,7 +74,10 @@ impl Words {
             });
             match outcome {
                 Ok(initialised) if initialised < start => {
-                    return Err(Error::damaged(format!("the {} lost words while it was created", kind.name())));
+                    return Err(Error::damaged(format!(
+                        "the {} lost words while it was created",
+                        kind.name()
+                    )));
                 }
                 Ok(initialised) => {
                     // Skips the words that others initialised, so that each value goes to its own word.

@@ -14,7 +14,7 @@
 //! After a crash before the slot is durable, recovery begins at the older slot, whose blocks are all still there. Their replay stores again whatever
 //! a page that was written too early contains, whole or torn. After a later crash, recovery begins at S, and everything before S is in the file.
 //!
-//! Finally, if there are more private pages than the bound, clean pages are given back ([`pages`](super::pages)).
+//! Finally, if there are more private pages than the bound, clean pages are released ([`pages`](super::pages)).
 
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
@@ -44,7 +44,7 @@ pub struct CheckpointReport {
     pub pages: u64,
     /// Blocks of the log freed.
     pub blocks: u64,
-    /// Pages of 4 KB given back to the system.
+    /// Pages of 4 KB released to the system.
     pub given_back: u64,
 }
 

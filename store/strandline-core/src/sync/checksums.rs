@@ -332,7 +332,7 @@ impl<'d> Verifier<'d> {
         if [0, found].contains(&self.recorded(page)?) {
             return Ok(false);
         }
-        // The page's space may have been given back meanwhile, and its checksum forgotten, so this reads the checksum again.
+        // The page's space may have been released meanwhile, and its checksum forgotten, so this reads the checksum again.
         self.open = None;
         Ok(![0, found].contains(&self.recorded(page)?))
     }

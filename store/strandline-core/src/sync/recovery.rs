@@ -306,7 +306,7 @@ impl SharedLog {
         Ok(found.report)
     }
 
-    /// Writes pages to which recovery has stored, and gives memory back if there is too much.
+    /// Writes pages to which recovery has stored, and releases memory if too much is in use.
     fn write_recovered<M: Memory>(
         &self,
         view: &View<M>,

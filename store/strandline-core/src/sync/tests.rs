@@ -23,7 +23,7 @@ struct Files {
     buffered: bool,
     /// True if the log file cannot be extended.
     full: bool,
-    /// The size of the pages in which memory is given back, if they are larger than the system's.
+    /// The size of the pages in which memory is released, if they are larger than the system's.
     page_bytes: u64,
 }
 

@@ -33,7 +33,7 @@ const GRANULE_BYTES: u64 = 256;
 /// use strandline_core::Lock;
 ///
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// // Taken in order before the transaction begins where isolation is by locks; under STM, as here, nobody needs them.
+/// // Under isolation by locks they are taken, in order, before the transaction begins. Under STM, as here, they are ignored.
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)

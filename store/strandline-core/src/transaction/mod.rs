@@ -1,4 +1,4 @@
-//! Waist 1: what a structure may do, and the concurrency control beneath it.
+//! Waist 1: the operations that structures use, and the kinds of concurrency control below them.
 //!
 //! A structure accesses persistent words only through [`Read`] and [`Transaction`]. Their methods return `Result<_, Abort>`, so that a conflict or a
 //! user's abort unwinds with `?`; the runner of the transaction then repeats it or reports the reason. Pool words cannot be accessed outside
@@ -33,7 +33,7 @@ use crate::memory::{PAGE_BYTES, PersistentAddress};
 /// use strandline_core::Abort;
 /// use strandline_core::memory::PersistentAddress;
 ///
-/// // The first word of what hangs from a root.
+/// // The first word of the block to which a root refers.
 /// fn first(tx: &mut impl Read, root: u64) -> Result<u64, Abort> {
 ///     let at = tx.read(tx.root(root))?;
 ///     if at == 0 { Ok(0) } else { tx.read(PersistentAddress::new(at)) }
@@ -110,7 +110,7 @@ pub trait Read {
     ///     let root = tx.root(0);
     ///     let before = tx.plain().and_then(|mut plain| plain.read(root).ok());
     ///     tx.write(root, 5)?;
-    ///     // Whoever has written reads its own writes.
+    ///     // A transaction reads its own writes.
     ///     assert!(tx.plain().is_none());
     ///     Ok(before)
     /// })?;
@@ -130,7 +130,7 @@ pub trait Read {
     /// use strandline_core::Abort;
     /// use strandline_core::transaction::OptimisticSearch;
     ///
-    /// /// The first of the other seven root words that is not zero. Whoever writes one of them also writes the first word.
+    /// /// Returns the first of the other seven root words that is not zero. Each transaction that writes one of them also writes the first word.
     /// struct First;
     ///
     /// impl OptimisticSearch for First {
@@ -191,7 +191,7 @@ pub trait Read {
     /// Returns the first `bytes` bytes of consecutive pages directly in memory, without a copy, or `None` if they have to be read.
     ///
     /// # Safety
-    /// [`Read::prepare_to_borrow`] has returned true for all of these pages in this transaction or snapshot, and the pool is open. Nobody writes to
+    /// [`Read::prepare_to_borrow`] has returned true for all of these pages in this transaction or snapshot, and the pool is open. No code writes to
     /// pages of extents except the transaction that has allocated them, before it commits.
     unsafe fn borrow_pages(&self, _at: PersistentAddress, _bytes: u64) -> Option<&[u8]> {
         None

@@ -95,7 +95,7 @@ fn fails_for_good(
     fail_a_flush_of(&which(&path));
     is_poisoned(body(&pool), cause);
     assert!(has_failed(&which(&path)));
-    // The system has reported the failure once; further flushes would succeed.
+    // The system has reported the failure; further flushes would succeed.
     is_poisoned(worker.run(|tx| tx.write(tx.root(0), 8)), cause);
     is_poisoned(worker.view(|tx| tx.read(tx.root(0))), cause);
     is_poisoned(worker.run_later(|tx| tx.write(tx.root(0), 8)), cause);

@@ -315,13 +315,13 @@ mod tests {
                 };
                 let (base, given) = (mapped.unwrap(), of.map(|file| (file, page as u64)));
                 let bytes = base.cast::<u8>();
-                // SAFETY: a mapping of four pages, of the file from its first byte on or anonymous, that nobody else has.
+                // SAFETY: this is a mapping of four pages, of the file from its first byte on or anonymous, that no other code uses.
                 unsafe {
                     bytes.write_bytes(7, 4 * page);
                     give_back(base.byte_add(page), 2 * page, given).unwrap();
                     let firsts = [0, 1, 2, 3].map(|number| bytes.add(number * page).read());
                     assert_eq!(firsts, [7, given_back, given_back, 7]);
-                    // It can still be stored to, and the file has nothing of it.
+                    // The pages can still be stored to, and the stores do not reach the file.
                     bytes.add(page).write(8);
                     assert_eq!(bytes.add(page).read(), 8);
                     unmap(base, 4 * page);

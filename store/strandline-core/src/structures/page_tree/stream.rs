@@ -225,14 +225,21 @@ impl ValueWriter {
     pub fn put(&mut self, tx: &mut impl Transaction, piece: &[u8]) -> Result<(), Abort> {
         match &mut self.kind {
             Kind::Extents(writer) => {
-                assert_eq!(Some(piece.len()), writer.wanted(), "the piece has another size than the one asked for");
+                assert_eq!(
+                    Some(piece.len()),
+                    writer.wanted(),
+                    "the piece has another size than the one asked for"
+                );
                 with_buffer_to_fill(piece.len().div_ceil(8), |words| {
                     put_bytes(words, piece);
                     writer.put(tx, words)
                 })
             }
             Kind::Whole(whole) => {
-                assert!((whole.len() + piece.len()) as u64 <= self.bytes, "the piece has another size than the one asked for");
+                assert!(
+                    (whole.len() + piece.len()) as u64 <= self.bytes,
+                    "the piece has another size than the one asked for"
+                );
                 whole.extend_from_slice(piece);
                 Ok(())
             }
