@@ -118,7 +118,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Like [`Pool::compact`], but calls `progress` with the number of chunks that were examined and with the number of all chunks.
     ///
     /// # Errors
-    /// As for [`Pool::compact`].
+    /// Returns the errors of [`Pool::compact`].
     pub fn compact_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<CompactReport> {
         self.check_outside()?;
         if self.is_read_only() {

@@ -58,7 +58,7 @@ impl NewPool {
     /// Creates the files of a pool that will be at `path`.
     ///
     /// # Errors
-    /// As for [`Pool::create`](super::Pool::create).
+    /// Returns the errors of [`Pool::create`](super::Pool::create).
     pub fn create(path: &Path, options: &Options) -> Result<Self> {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;
@@ -79,7 +79,7 @@ impl NewPool {
     /// Creates the files of a pool that will have no name. `folder` is where they would be.
     ///
     /// # Errors
-    /// As for [`Pool::create`](super::Pool::create).
+    /// Returns the errors of [`Pool::create`](super::Pool::create).
     pub fn create_unnamed(folder: &Path, options: &Options) -> Result<Self> {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;

@@ -121,7 +121,7 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
 /// recovered.
 ///
 /// # Errors
-/// As for [`inspect`].
+/// Returns the errors of [`inspect`].
 pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file: SharedFile = system::open_to_read(path).map_err(cannot("open the pool", path))?.into();

@@ -178,7 +178,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Returns an idle worker or a new one; waits while there is neither.
     ///
     /// # Errors
-    /// As for [`Pool::wait_for_worker`].
+    /// Returns the errors of [`Pool::wait_for_worker`].
     pub fn borrow_worker(&self) -> Result<BoxedWorker<C>> {
         // This comes first, because in a forked child the lock may be held forever.
         self.check_outside()?;

@@ -121,7 +121,7 @@ impl OpenFiles {
     /// Finds, opens and locks the files of the pool at `path`.
     ///
     /// # Errors
-    /// As for [`Pool::open`](super::Pool::open).
+    /// Returns the errors of [`Pool::open`](super::Pool::open).
     pub fn open(path: &Path, options: &Options, schemes: Schemes, read_only: bool) -> Result<Self> {
         let path = resolve(path).map_err(cannot("open the pool", path))?;
         let heap = open_locked(&path, read_only)?;

@@ -96,7 +96,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// Like [`Pool::create`], with this setup.
     ///
     /// # Errors
-    /// As for [`Pool::create`].
+    /// Returns the errors of [`Pool::create`].
     pub fn create(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.create_with(path, options, |_| Ok(())).map(|(pool, ())| pool)
     }
@@ -141,7 +141,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// Like [`Pool::open`], with this setup.
     ///
     /// # Errors
-    /// As for [`Pool::open`].
+    /// Returns the errors of [`Pool::open`].
     pub fn open(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.open_as(path.as_ref(), options, false)
     }
@@ -149,7 +149,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// Like [`Pool::open_read_only`], with this setup.
     ///
     /// # Errors
-    /// As for [`Pool::open`].
+    /// Returns the errors of [`Pool::open`].
     pub fn open_read_only(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.open_as(path.as_ref(), options, true)
     }
@@ -201,7 +201,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// As for [`Pool::open`].
+    /// Returns the errors of [`Pool::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).open_read_only(path, options)
     }

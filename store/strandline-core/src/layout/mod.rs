@@ -174,7 +174,7 @@ impl Layout {
     /// logs; pools are not created in this way.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn with_short_logs(geometry: Geometry) -> Result<Self> {
         Self::with_log_unit(geometry, LINE_BYTES)
     }

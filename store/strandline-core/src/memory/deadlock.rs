@@ -57,7 +57,7 @@ impl<'m, M: Memory> Wait<'m, M> {
     /// Sleeps while the word at `at` has `value`; only for a nap if the thread runs a transaction of another pool.
     ///
     /// # Errors
-    /// As for [`Wait::poll`].
+    /// Returns the errors of [`Wait::poll`].
     pub fn sleep(&self, at: VolatileAddress, value: u64) -> Result<()> {
         if !self.memory.is_nested() {
             self.memory.wait(at, value);

@@ -37,7 +37,7 @@ pub fn file(file: &File) -> io::Result<()> {
 /// Like [`file()`], but without what is not needed to read the file, such as its times.
 ///
 /// # Errors
-/// As for [`file()`].
+/// Returns the errors of [`file()`].
 pub fn data(file: &File) -> io::Result<()> {
     file.sync_data()
 }

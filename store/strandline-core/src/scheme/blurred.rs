@@ -206,7 +206,7 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) -> Res
 /// commit.
 ///
 /// # Errors
-/// As for [`wait_for_commits`].
+/// Returns the errors of [`wait_for_commits`].
 pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
@@ -225,7 +225,7 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
 /// Persists all transactions so far in bulk, while others run. Their log records then need not be replayed any more.
 ///
 /// # Errors
-/// As for [`wait_for_commits`].
+/// Returns the errors of [`wait_for_commits`].
 pub fn persist_everything<M: Memory>(view: &View<M>) -> Result<()> {
     view.memory.lock_unless_deadlocked(SharedLayout::BULK)?;
     let persisted = persist_in_bulk(view);

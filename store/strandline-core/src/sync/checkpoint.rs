@@ -98,7 +98,7 @@ impl SharedLog {
     /// takes checkpoints.
     ///
     /// # Errors
-    /// As for [`SharedLog::checkpoint`].
+    /// Returns the errors of [`SharedLog::checkpoint`].
     pub fn checkpoint_calmly<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
         self.checkpoint_at(view, Haste::Calm)
     }
@@ -117,7 +117,7 @@ impl SharedLog {
     /// the slots is damaged later.
     ///
     /// # Errors
-    /// As for [`SharedLog::checkpoint`].
+    /// Returns the errors of [`SharedLog::checkpoint`].
     pub(crate) fn checkpoint_both<M: Memory>(&self, view: &View<M>) -> Result<()> {
         self.hold_latch_of_checkpoints(view, || {
             self.check_poison(&view.memory)?;

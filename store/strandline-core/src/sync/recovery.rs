@@ -394,7 +394,7 @@ impl SharedLog {
     /// Replays the log into memory and writes nothing. This is for a pool that is open for reading only.
     ///
     /// # Errors
-    /// As for [`SharedLog::recover`].
+    /// Returns the errors of [`SharedLog::recover`].
     pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
         let mut found = self.find(view, self.device(view)?)?;
         if let Some(journal) = &found.journal {
@@ -408,7 +408,7 @@ impl SharedLog {
     /// Returns the pages that recovery would write. Until it has, their contents may be as a crash has left them.
     ///
     /// # Errors
-    /// As for [`SharedLog::recover`].
+    /// Returns the errors of [`SharedLog::recover`].
     pub fn logged_pages<M: Memory>(&self, view: &View<M>) -> Result<HashSet<u64>> {
         let found = self.find(view, self.device(view)?)?;
         let mut pages = HashSet::new();

@@ -71,7 +71,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Read::read`].
+    /// Returns the errors of [`Read::read`].
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
 
     /// Reads `N` consecutive words, which is fastest within one cache line.
@@ -85,7 +85,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Read::read`].
+    /// Returns the errors of [`Read::read`].
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort>
     where
         Self: Sized,
@@ -169,7 +169,7 @@ pub trait Read {
     /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard` is a word to which each transaction writes that frees these pages.
     ///
     /// # Errors
-    /// As for [`Read::read`].
+    /// Returns the errors of [`Read::read`].
     fn read_pages(
         &mut self,
         _guard: PersistentAddress,
@@ -406,7 +406,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::write`].
+    /// Returns the errors of [`Transaction::write`].
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
 
     /// Writes `N` consecutive words, which costs least if they lie in one line.
@@ -420,7 +420,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::write`].
+    /// Returns the errors of [`Transaction::write`].
     fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort>
     where
         Self: Sized,
@@ -490,7 +490,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::alloc`].
+    /// Returns the errors of [`Transaction::alloc`].
     fn alloc_pages(&mut self, _most: u64) -> Result<Option<(PersistentAddress, u64)>, Abort> {
         Ok(None)
     }
@@ -507,7 +507,7 @@ pub trait Transaction: Read {
     /// Frees `pages` pages of an extent from `at` on: all pages of an allocation, or some.
     ///
     /// # Errors
-    /// As for [`Transaction::free`].
+    /// Returns the errors of [`Transaction::free`].
     fn free_pages(&mut self, at: PersistentAddress, pages: u64) -> Result<(), Abort> {
         (0..pages).try_for_each(|page| self.free(at.byte(page * PAGE_BYTES)))
     }
@@ -534,7 +534,7 @@ pub trait Transaction: Read {
     /// Returns whether a block of `bytes` bytes or more begins at `at`.
     ///
     /// # Errors
-    /// As for [`Transaction::block`].
+    /// Returns the errors of [`Transaction::block`].
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         has_room(self, at, bytes)
     }
