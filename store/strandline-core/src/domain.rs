@@ -19,7 +19,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Domain {
-    /// Persistent memory with volatile caches (NVDIMM, DAX, ADR): lines are written back with the best of clwb, clflushopt and clflush, and then fenced.
+    /// Persistent memory with volatile caches (NVDIMM, DAX, ADR): lines are written back with the best of clwb, clflushopt and clflush, and
+    /// then fenced.
     Flush,
     /// Persistent memory whose caches survive a power failure (eADR, CXL global persistent flush, battery): stores are fenced, but not written back.
     FlushOnFail,
@@ -49,8 +50,8 @@ impl Domain {
         }
     }
 
-    /// Returns whether pools can be open under the domain on this kind of processor. Whether the machine has persistent memory, and instructions for it,
-    /// is found when a pool is opened.
+    /// Returns whether pools can be open under the domain on this kind of processor. Whether the machine has persistent memory, and
+    /// instructions for it, is found when a pool is opened.
     ///
     /// ```
     /// # use strandline_core as strandline;

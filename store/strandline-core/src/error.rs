@@ -19,7 +19,8 @@ macro_rules! errors {
         $(($inner:ident: $inner_type:ty))?
         => $text:literal $(, $shown:ident = $by:expr)*;)*
     ) => {
-        /// The reason for which an operation failed. A transaction that fails has changed nothing, except with [`Error::Poisoned`]: then its outcome is unknown.
+        /// The reason for which an operation failed. A transaction that fails has changed nothing, except with [`Error::Poisoned`]: then
+        /// its outcome is unknown.
         ///
         /// `{}` prints the failure without its cause, which [`source`](std::error::Error::source) returns: reporters that print a chain, such as
         /// `anyhow`'s, print each cause once. The alternate form `{:#}` prints the failure and its causes in one line.
@@ -298,13 +299,15 @@ errors! {
     /// Inside a transaction of one pool, a thread would have had to wait for another pool, perhaps for ever: other threads
     /// that use the other pool wait for the transaction. The transaction may return this error and run again.
     ///
-    /// If one thread updates pool B inside a transaction of pool A, and another thread A inside B, each may hold what the other one waits for: one of them
-    /// gets this error, and the other continues. Its closures return it, so that they roll back, and the outermost transaction runs again. An inner transaction
-    /// that has returned is committed, even if the outer one then rolls back. Every operation that waits for a lock inside a transaction of another pool may return it:
-    /// transactions, snapshots, checkpoints, backups, and waiting for a log.
+    /// If one thread updates pool B inside a transaction of pool A, and another thread A inside B, each may hold what the other one waits
+    /// for: one of them gets this error, and the other continues. Its closures return it, so that they roll back, and the outermost
+    /// transaction runs again. An inner transaction that has returned is committed, even if the outer one then rolls back. Every operation
+    /// that waits for a lock inside a transaction of another pool may return it: transactions, snapshots, checkpoints, backups, and waiting
+    /// for a log.
     ///
-    /// The search for deadlocks does not know which lock a thread waits for, so threads that nest pools in opposite orders may get the error although both
-    /// could have continued. Threads that nest them in the same order never get it. Transactions that have changed nothing yet do not count, since they make no other wait.
+    /// The search for deadlocks does not know which lock a thread waits for, so threads that nest pools in opposite orders may get the
+    /// error although both could have continued. Threads that nest them in the same order never get it. Transactions that have changed
+    /// nothing yet do not count, since they make no other wait.
     #[non_exhaustive]
     Deadlock {
         /// The pool of the transaction that others wait for.
@@ -428,7 +431,8 @@ impl Error {
         Self::Damaged { path: None, problem: problem.into() }
     }
 
-    /// Returns the error for a file at `path` that is open for `held` ("reading" or "writing") in `by`, a description of the process if the system tells.
+    /// Returns the error for a file at `path` that is open for `held` ("reading" or "writing") in `by`, a description of the process if the
+    /// system tells.
     pub fn locked(path: impl Into<PathBuf>, held: &'static str, by: Option<String>) -> Self {
         Self::Locked { path: path.into(), held, by }
     }

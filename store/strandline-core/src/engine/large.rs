@@ -22,7 +22,7 @@
 //! Recovery copies a journal back that has not ended. To do so twice makes no difference.
 //!
 //! Under `Sync` home is a private mapping, and nothing stored there is durable by itself. So the journal must be durable only before pages
-//! are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
+//! are written to the heap file, which happens when many are dirty, and at the end (`sync/large_transactions.rs`).
 //!
 //! It runs alone because it is rare. The alternative, logs that grow with the transaction, would write all data twice and keep all of it in
 //! memory until the commit. Of the tests in `lab/strandline-scheme-check/tests/all/`, `large.rs` interrupts it at every step, and

@@ -7,8 +7,8 @@
 //!
 //! 1. Only a reader that is registered as a snapshot borrows pages. A read-only transaction that is not registered yet registers then, and
 //!    continues if nothing that it has read has changed.
-//! 2. A transaction that frees pages while there are snapshots marks them as unsettled in its commit, before it stores home (`engine/past_log.rs`). The marks last
-//!    while a snapshot exists that is older than the freeing.
+//! 2. A transaction that frees pages while there are snapshots marks them as unsettled in its commit, before it stores home
+//!    (`engine/past_log.rs`). The marks last while a snapshot exists that is older than the freeing.
 //! 3. The borrower first counts itself, until the snapshot ends. Then it checks that, at the snapshot, the pages are allocated as pages of
 //!    an extent, and that they are not marked, so that no transaction has freed them. Otherwise it copies them.
 //! 4. While there are a borrower and a snapshot older than the last commit, the allocator does not hand out marked pages, nor chunks that
@@ -72,9 +72,10 @@ impl<C: Control> Engine<C> {
     /// The caller guarantees what [`Read::borrow_pages`](crate::Read::borrow_pages) demands.
     pub(super) unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         match self.state {
-            // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The pages were allocated
-            // at the snapshot's time and had not been freed when it was counted: rule 3. A transaction that frees them commits later, and by rules 2 and 4 the
-            // allocator does not hand them out until the snapshot has ended; until then no thread writes to them.
+            // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The
+            // pages were allocated at the snapshot's time and had not been freed when it was counted: rule 3. A transaction that frees them
+            // commits later, and by rules 2 and 4 the allocator does not hand them out until the snapshot has ended; until then no thread
+            // writes to them.
             State::LookingBack(_) if self.borrows => unsafe { self.view.memory.borrow(at, bytes) },
             _ => None,
         }

@@ -4,8 +4,8 @@ use super::{Error, Result};
 
 /// Compares the number of items at the source, `there`, with the number that was moved.
 ///
-/// Each such operation counts the source by another walk than the one that moves, so that a walk that ends early is noticed. It counts in the snapshot or
-/// transaction that it moves from, so that concurrent writers make no difference:
+/// Each such operation counts the source by another walk than the one that moves, so that a walk that ends early is noticed. It counts in
+/// the snapshot or transaction that it moves from, so that concurrent writers make no difference:
 ///
 /// | operation | count at the source | count at the target |
 /// |---|---|---|

@@ -4,8 +4,8 @@
 //! from S on form a state from which recovery can start, and this remains so: commits append to the log, and nothing that the copy needs changes. The
 //! copy consists of the heap file, and then the log from S to its durable end.
 //!
-//! In the other domains, all committed contents are home in the mapped memory, so the logs are not needed. The copy is made while no transaction commits:
-//! none begins meanwhile, and if a running one has committed, the copy is repeated.
+//! In the other domains, all committed contents are home in the mapped memory, so the logs are not needed. The copy is made while no
+//! transaction commits: none begins meanwhile, and if a running one has committed, the copy is repeated.
 //!
 //! The copy is opened and closed immediately, which proves that this is possible, and leaves one file.
 

@@ -5,9 +5,9 @@
 //!    can find it: the heap holds them, and the log nothing that is needed.
 //! 2. The log gets its name, durably; then the heap, durably. The heap's name alone makes a pool.
 //!
-//! *Invariant*: when a file gets its name, all of its contents are durable, in every domain, also in `Process`. A file beside it that would contradict it
-//! is removed durably before: an earlier pool's checksums before the heap is named, an old log before the heap's checkpoint slots refer to
-//! a new one ([`resize_log`](super::resize_log)).
+//! *Invariant*: when a file gets its name, all of its contents are durable, in every domain, also in `Process`. A file beside it that would
+//! contradict it is removed durably before: an earlier pool's checksums before the heap is named, an old log before the heap's checkpoint
+//! slots refer to a new one ([`resize_log`](super::resize_log)).
 //!
 //! Neither name replaces an existing file. If two processes create the same pool at the same time, the log's name decides: the one that has it, locked,
 //! is the only one that may take the heap's name. The other one finds the log locked, or an existing heap.
@@ -41,8 +41,8 @@ pub(super) fn random() -> Result<u64> {
     system::random().map(u64::from_ne_bytes).map_err(|e| Error::io("draw a random number", e))
 }
 
-/// The name of a pool without a name in messages and temporary files. It is always the same, so that the next pool without a name finds the files that a killed
-/// process has left.
+/// The name of a pool without a name in messages and temporary files. It is always the same, so that the next pool without a name finds the
+/// files that a killed process has left.
 const UNNAMED: &str = "strandline-unnamed-pool";
 
 /// A pool's files under temporary names, complete and durable.

@@ -56,8 +56,8 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Returns the default geometry for a pool of at most `size` bytes. The logs take a quarter of it at most, but there is at least one: a pool of less
-    /// than 64 MB has fewer than 16 logs, and so fewer workers at a time.
+    /// Returns the default geometry for a pool of at most `size` bytes. The logs take a quarter of it at most, but there is at least one: a
+    /// pool of less than 64 MB has fewer than 16 logs, and so fewer workers at a time.
     ///
     /// ```
     /// use strandline_core::layout::Geometry;

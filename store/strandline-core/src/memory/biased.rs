@@ -19,8 +19,8 @@ const PRESENT: u64 = 1;
 /// The thread has seen that it is not the bias owner any more: it is not inside as the bias owner, and will not be until it becomes the bias owner
 /// again.
 const ENDED: u64 = 2;
-/// The number of times in a row that a thread must take the latch to become the bias owner if it never had to wait. The end of a bias takes some microseconds, which
-/// is a few nanoseconds for each of these times.
+/// The number of times in a row that a thread must take the latch to become the bias owner if it never had to wait. The end of a bias takes
+/// some microseconds, which is a few nanoseconds for each of these times.
 const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
 /// The number of naps, each twice as long as the previous one and together a little more than [`LONGEST_NAP`], before the bias of a bias owner that is
 /// always inside is ended.
@@ -170,7 +170,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
             })
         };
         if !tries() {
-            // No thread could enter any more. What is committed is in the pool.
+            // No thread could enter any more. Committed transactions are in the pool.
             eprintln!("strandline: the system refuses membarrier, which it did not before");
             std::process::abort();
         }

@@ -240,8 +240,8 @@ impl Mapping {
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
 
-    /// Makes the pages of the `bytes` bytes at `offset`, which will soon be stored to, this process's own copies, where the mapping is a private one of a file.
-    /// One by one each would be mapped to be read first, and then again when it is stored to.
+    /// Makes the pages of the `bytes` bytes at `offset`, which will soon be stored to, this process's own copies, where the mapping is a
+    /// private one of a file. One by one each would be mapped to be read first, and then again when it is stored to.
     pub fn copy_ahead(&self, offset: u64, bytes: u64) {
         let first = offset.next_multiple_of(self.page_bytes);
         let end = offset.saturating_add(bytes).min(self.extent()) & !(self.page_bytes - 1);
@@ -457,8 +457,8 @@ impl Mapping {
 }
 
 /// Allocates disk space for an existing part of a file: for its holes, and for space that it shares with other files. If the file system
-/// cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) this does nothing, since the files of a pool have no holes there: they are created without holes,
-/// and [`fill_holes`] fills those of copies. Writing zeros here would race with stores and checkpoints.
+/// cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) this does nothing, since the files of a pool have no holes there: they are
+/// created without holes, and [`fill_holes`] fills those of copies. Writing zeros here would race with stores and checkpoints.
 ///
 /// # Errors
 /// Returns an error if the disk is full, or the file system fails.

@@ -132,7 +132,7 @@ impl Logging for Executing {
     }
 }
 
-/// Volatile checkpoint with bulk persistence.
+/// The volatile checkpoint with bulk persistence.
 pub struct BulkPersistence;
 
 impl Checkpoint for BulkPersistence {

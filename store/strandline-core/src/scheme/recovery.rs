@@ -14,7 +14,7 @@
 //! reused without harm. Within a life, each word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). This holds for
 //! all schemes that use this recovery: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
 
-use super::current::{check_transaction, logs, zero_logs};
+use super::pool_scheme::{check_transaction, logs, zero_logs};
 use crate::error::Result;
 use crate::layout::{Layout, SharedLayout, View};
 use crate::log::{

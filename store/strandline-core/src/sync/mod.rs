@@ -16,7 +16,7 @@
 //! | `group_flush.rs` | flushes, which make appended blocks durable |
 //! | `ring.rs` | the size of the ring, and requests for checkpoints |
 //! | `checkpoint.rs` | the checkpoint |
-//! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
+//! | `large_transactions.rs` | large transactions, which run alone and write the heap file themselves |
 //! | `pages.rs` | dirty pages, private copies of pages, and releasing their memory |
 //! | `past_log.rs` | writes to free pages past the log |
 //! | `checksums.rs` | checksums of pages at rest, an option |
@@ -27,13 +27,13 @@
 //! All protocol state is in volatile words that are accessed through [`Memory`](crate::memory::Memory), so that a hosted world can interleave the
 //! accesses and the crash checker can stop them anywhere.
 
-mod alone;
 mod block;
 mod checkpoint;
 mod checksums;
 mod damage;
 mod file_device;
 mod group_flush;
+mod large_transactions;
 mod pages;
 mod parameters;
 mod past_log;

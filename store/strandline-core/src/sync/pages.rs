@@ -183,7 +183,7 @@ impl SharedLog {
         given
     }
 
-    /// Gives back the clean pages of these bitmap words. Returns their number. No other thread stores to any page meanwhile.
+    /// Releases the clean pages of these bitmap words. Returns their number. No other thread stores to any page meanwhile.
     fn give_back_words<M: Memory>(&self, view: &View<M>, words: &[u64]) -> u64 {
         let memory = &view.memory;
         let (mut given, mut run) = (0, 0..0);

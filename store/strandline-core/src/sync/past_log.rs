@@ -5,13 +5,14 @@
 //!
 //! # Settled pages
 //!
-//! A free page is settled when neither recovery nor a checkpoint will store to it, and no snapshot reads it. A dirty page is not. When a checkpoint
-//! A takes it, the page becomes a *recent* page of A before it stops being dirty. It stays recent until A and the next checkpoint, B, have ended and a third begins. By then
-//! both slots are past the page's records, so that recovery does not replay them even if a slot is damaged. A page that is freed while there are
-//! snapshots becomes recent as well. Recent pages are forgotten unless a snapshot exists that is older than checkpoint B.
+//! A free page is settled when neither recovery nor a checkpoint will store to it, and no snapshot reads it. A dirty page is not. When a
+//! checkpoint A takes it, the page becomes a *recent* page of A before it stops being dirty. It stays recent until A and the next
+//! checkpoint, B, have ended and a third begins. By then both slots are past the page's records, so that recovery does not replay them even
+//! if a slot is damaged. A page that is freed while there are snapshots becomes recent as well. Recent pages are forgotten unless a
+//! snapshot exists that is older than checkpoint B.
 //!
-//! There are two sets of recent pages; new ones are added to one of them. A checkpoint empties the other set and, with the gate closed, makes it the one to which
-//! pages are added.
+//! There are two sets of recent pages; new ones are added to one of them. A checkpoint empties the other set and, with the gate closed,
+//! makes it the one to which pages are added.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -116,7 +117,8 @@ impl SharedLog {
         }
     }
 
-    /// Returns the numbers of the groups of pages that have the `bytes` bytes at `at`. For each group the log keeps the newest transaction that has freed pages of it.
+    /// Returns the numbers of the groups of pages that have the `bytes` bytes at `at`. For each group the log keeps the newest transaction
+    /// that has freed pages of it.
     pub(crate) fn page_groups(at: PersistentAddress, bytes: u64) -> Range<u64> {
         let group_bytes = GROUP_PAGES * PAGE_BYTES;
         at.offset() / group_bytes..(at.offset() + bytes).div_ceil(group_bytes)
@@ -144,15 +146,15 @@ impl SharedLog {
         }
     }
 
-    /// Returns the newest transaction that may have freed one of the pages of the `bytes` bytes at `at`, or 0. The caller has read in its transaction that
-    /// they are free, so that each transaction that freed one has been noted.
+    /// Returns the newest transaction that may have freed one of the pages of the `bytes` bytes at `at`, or 0. The caller has read in its
+    /// transaction that they are free, so that each transaction that freed one has been noted.
     pub(crate) fn newest_vacated<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> u64 {
         let newest = |group| memory.load(self.vacated_by(group));
         Self::page_groups(at, bytes).map(newest).fold(0, u64::max)
     }
 
-    /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log records this. Returns false if the log has no
-    /// room for such a block, and the pages must not be written past it.
+    /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log records this. Returns false
+    /// if the log has no room for such a block, and the pages must not be written past it.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -187,7 +189,8 @@ impl SharedLog {
         is_free_of([0, 1]) && is_free_of([RECENT, RECENT + 1])
     }
 
-    /// Returns a bit mask of those pages of the `bytes` bytes at `at` (at most 64 pages) that were freed while there were snapshots. Some of the marks may be out of date.
+    /// Returns a bit mask of those pages of the `bytes` bytes at `at` (at most 64 pages) that were freed while there were snapshots. Some
+    /// of the marks may be out of date.
     pub(crate) fn unsettled<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> u64 {
         let first = at.offset() / PAGE_BYTES;
         bits_of(at, bytes).fold(0, |found, (index, bits)| {
@@ -245,8 +248,8 @@ impl SharedLog {
         memory.fetch_add(self.backups(), 1);
     }
 
-    /// Does the same as [`SharedLog::write_past_log`], unless a backup has begun since [`SharedLog::backups_begun`] returned `begun`. Returns whether it
-    /// has written.
+    /// Does the same as [`SharedLog::write_past_log`], unless a backup has begun since [`SharedLog::backups_begun`] returned `begun`.
+    /// Returns whether it has written.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -269,8 +272,8 @@ impl SharedLog {
         })
     }
 
-    /// Writes `words` to the heap file, past the log, from the beginning of a page on, and makes the mapping show them. The rest of the last page becomes zeros.
-    /// The pages are settled, and only the caller uses them.
+    /// Writes `words` to the heap file, past the log, from the beginning of a page on, and makes the mapping show them. The rest of the
+    /// last page becomes zeros. The pages are settled, and only the caller uses them.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).

@@ -431,7 +431,7 @@ fn a_flush_writes_the_sectors_that_it_uses() {
     }
 }
 
-/// The ring is enlarged between commits, and found so. A transaction that needs more than the ring has waits for that.
+/// The ring is enlarged between commits, and has its new size after recovery. A transaction that needs more than the ring has waits for that.
 #[test]
 fn a_ring_grows_under_commits() {
     for (buffered, concurrency) in [(false, Concurrency::Stm), (true, Concurrency::SingleWriter)] {

@@ -1,4 +1,4 @@
-//! Waist 1: the operations that structures use, and the kinds of concurrency control below them.
+//! Waist 1: the operations that structures use, and the concurrency controls below them.
 //!
 //! A structure accesses persistent words only through [`Read`] and [`Transaction`]. Their methods return `Result<_, Abort>`, so that a conflict or a
 //! user's abort unwinds with `?`; the runner of the transaction then repeats it or reports the reason. Pool words cannot be accessed outside
@@ -207,7 +207,7 @@ pub trait Read {
     /// Hints that a walk over most of the pool begins or has ended.
     fn walk(&self, _begins: bool) {}
 
-    /// Returns how often this thread has waited for pages of a file. If the number does not change, [`read_ahead`](Self::read_ahead) is of no use.
+    /// Returns the number of times that this thread has waited for pages of a file. If it does not change, [`read_ahead`](Self::read_ahead) is of no use.
     fn pages_waited_for(&self) -> u64 {
         0
     }
@@ -243,7 +243,7 @@ pub trait Read {
     /// # use strandline_core::example::*;
     /// # let (pool, mut worker) = pool_and_worker();
     /// let block = worker.run(|tx| tx.alloc(100))?;
-    /// // Unlike with [`Transaction::block`], the transaction goes on.
+    /// // Unlike with [`Transaction::block`], the transaction continues.
     /// assert_eq!(worker.view(|tx| tx.find_block(block.word(1)))?, None);
     /// assert_eq!(worker.view(|tx| tx.find_block(block))?, Some(128));
     /// # Ok::<(), strandline_core::Error>(())
@@ -366,8 +366,8 @@ pub trait OptimisticSearch {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Transaction: Read {
-    /// Returns the number of the log of the worker that runs the transaction, and 0 for a transaction without a log. Workers with logs that exist at the
-    /// same time have different ones, so that a structure can give each a line of its own to write to.
+    /// Returns the number of the log of the worker that runs the transaction, and 0 for a transaction without a log. Workers with logs that
+    /// exist at the same time have different ones, so that a structure can give each a line of its own to write to.
     fn worker_number(&self) -> u64 {
         0
     }
@@ -379,7 +379,7 @@ pub trait Transaction: Read {
     /// # let (pool, mut worker) = pool_and_worker();
     /// worker.run(|tx| {
     ///     tx.write(tx.root(0), 5)?;
-    ///     // What it has written a transaction reads.
+    ///     // A transaction reads its own writes.
     ///     let value = tx.read(tx.root(0))?;
     ///     tx.write(tx.root(1), value + 1)
     /// })?;
@@ -435,7 +435,7 @@ pub trait Transaction: Read {
     /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::{Abort, Error};
     ///
-    /// // The allocation of a transaction that gives up is undone.
+    /// // The allocation of an aborted transaction is undone.
     /// let given_up = worker.run(|tx| {
     ///     tx.alloc(100)?;
     ///     Err::<(), _>(Abort::User)

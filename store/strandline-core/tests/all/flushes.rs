@@ -1,5 +1,6 @@
-//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped, since the system reports a lost write-back only once. Files are
-//! also opened in one place, `memory/system`, on a descriptor that is not a standard one, so that no message is written to them.
+//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped, since the system reports a lost write-back
+//! only once. Files are also opened in one place, `memory/system`, on a descriptor that is not a standard one, so that no message is
+//! written to them.
 
 use std::fs;
 use std::path::Path;

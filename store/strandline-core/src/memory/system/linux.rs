@@ -47,7 +47,7 @@ pub unsafe fn read_ahead(base: *mut c_void, bytes: usize) {
 
 /// Returns the number of times that this thread has touched a page and waited until it was read from a file.
 pub fn pages_waited_for() -> u64 {
-    // SAFETY: a structure of numbers, for which zeros are values.
+    // SAFETY: this is a structure of numbers, for which zeros are valid values.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the structure can be written for the whole call.
     let asked = unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };

@@ -182,7 +182,7 @@ impl PageTree {
     /// Returns an error if the pool or the log is full, or after a conflict.
     ///
     /// # Panics
-    /// Panics if `page_bytes` is no such number.
+    /// Panics if `page_bytes` is not such a number.
     pub fn create_at(
         tx: &mut impl Transaction,
         at: PersistentAddress,
