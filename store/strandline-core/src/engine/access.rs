@@ -252,7 +252,7 @@ impl<C: Control> Access for Engine<C> {
             self.past_log.add_unused(at, bytes);
         }
         self.view.memory.make_space(at, bytes).map_err(|error| {
-            self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
+            self.fail(Error::io(format!("allocate disk space for {bytes} bytes of the pool"), error))
         })
     }
 

@@ -228,7 +228,7 @@ fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
     let bytes = view.layout.geometry.log_bytes;
     view.memory
         .make_space(view.layout.log(index), bytes)
-        .map_err(|error| Error::io(format!("find disk space for a log of {bytes} bytes"), error))
+        .map_err(|error| Error::io(format!("allocate disk space for a log of {bytes} bytes"), error))
 }
 
 /// The thread's running transaction. Dropped only by a panic.

@@ -82,7 +82,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     // Removes files that a killed backup has left.
     checksums::remove(&to)?;
     remove_leavings_of_pool(&to);
-    let like = source.file.metadata().map_err(cannot("look at the pool", source.path))?;
+    let like = source.file.metadata().map_err(cannot("read the metadata of the pool", source.path))?;
     let heap = NewFile::create(&to, Some(&like))?;
     let (heap_bytes, log_blocks, replayed) = match source.kind {
         Kind::Sync(device, shared_log) => {
@@ -176,7 +176,7 @@ fn copy_files(
 }
 
 fn cannot_read_checksums(source: &Source<'_>) -> impl Fn(io::Error) -> Error {
-    cannot("read for a backup the checksums of", source.path)
+    cannot("back up the checksums of", source.path)
 }
 
 /// Gives the heap's copy the present size of the heap file. Returns the size.
@@ -198,7 +198,7 @@ fn copy_heap(
     for part in used_parts(&source.view, size) {
         for at in part.clone().step_by(PIECE) {
             let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
-            device.read(DeviceFile::Heap, at, piece).map_err(cannot("read for a backup", source.path))?;
+            device.read(DeviceFile::Heap, at, piece).map_err(cannot("back up", source.path))?;
             if let Some(verifier) = &mut verifier {
                 verify_pages(source, verifier, at, piece)?;
             }
@@ -234,9 +234,7 @@ fn copy_log(source: &Source<'_>, device: &FileDevice, shared_log: SharedLog, to:
     to.file().set_len(size).map_err(cannot("size", to.path()))?;
     let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
     let mut copy_block = |at: u64| {
-        device
-            .read(DeviceFile::Log, at, &mut block)
-            .map_err(cannot("read for a backup the log of", source.path))?;
+        device.read(DeviceFile::Log, at, &mut block).map_err(cannot("back up the log of", source.path))?;
         to.file().write_all_at(&block, at).map_err(cannot("write", to.path()))
     };
     copy_block(0)?;

@@ -156,7 +156,7 @@ fn report_root(
             "a store's root, damaged".to_owned()
         }
         (_, Some(what)) => what.to_owned(),
-        _ => "nothing that this library made".to_owned(),
+        _ => "not a structure of this library".to_owned(),
     };
     if what == KEY_VALUE_STORE
         && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
@@ -198,7 +198,7 @@ fn compare(pool: &Pool, device: &FileDevice) -> Result<Vec<String>> {
         )
     });
     let more = runs.clone().count().saturating_sub(MOST_RUNS);
-    let rest = (more > 0).then(|| format!("and so are {more} other places"));
+    let rest = (more > 0).then(|| format!("and {more} other places differ as well"));
     Ok(said.chain(rest).collect())
 }
 

@@ -57,7 +57,7 @@ pub(super) fn make(path: &Path, heap: &SharedFile, header: &Header) -> Result<Ne
     remove_leavings(&name);
     // Flushes pages that only the page cache has, since they are read past it.
     flush::file(heap).map_err(cannot("flush the pool", path))?;
-    let like = heap.metadata().map_err(cannot("look at the pool", path))?;
+    let like = heap.metadata().map_err(cannot("read the metadata of the pool", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let layout = Layout::new(header.geometry)?;
     create_checksums(&device(heap, new.file()), header.uuid.as_bytes(), &layout)
@@ -69,7 +69,7 @@ pub(super) fn make(path: &Path, heap: &SharedFile, header: &Header) -> Result<Ne
 pub(super) fn copy(device: &FileDevice, path: &Path, like: &File) -> Result<NewFile> {
     let name = checksums_path(path);
     remove_leavings(&name);
-    let like = like.metadata().map_err(cannot("look at the pool of", path))?;
+    let like = like.metadata().map_err(cannot("read the metadata of the pool of", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let copy = || {
         let bytes = device.size(DeviceFile::Checksums)?;

@@ -73,7 +73,7 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
         // A cleanly closed pool needs nothing from its log.
         files.log = None;
     }
-    let own = files.heap.metadata().map_err(cannot("look at", &from))?;
+    let own = files.heap.metadata().map_err(cannot("read the metadata of", &from))?;
     let like = like.unwrap_or(&own);
     let setup = || Setup { control: Stm, schemes };
     let original = Pool::open_files(duplicate(&files), &options, setup(), Use::Reading)?;
@@ -183,7 +183,7 @@ fn copy_checked(
     mut check: impl FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let (write, new) = (cannot("write", to.path()), to.file());
-    let size = from.size(DeviceFile::Heap).map_err(cannot("look at", name))?;
+    let size = from.size(DeviceFile::Heap).map_err(cannot("read the metadata of", name))?;
     new.set_len(size).map_err(&write)?;
     let mut piece = AlignedBuffer::new(PIECE);
     let mut copied = 0;

@@ -44,7 +44,7 @@ pub struct SpaceUsage {
 impl SpaceUsage {
     /// Returns the usage of a pool's files. The pool need not be open.
     pub(super) fn of_files(heap: &File, path: &std::path::Path) -> Result<Self> {
-        let heap = heap.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        let heap = heap.metadata().map_err(|e| Error::io("read the metadata of the pool's file", e))?;
         // Not every pool has a log file.
         let log_disk_bytes = std::fs::metadata(log_path(path)).map_or(0, |log| BLOCK * log.blocks());
         let (file_bytes, disk_bytes) = (heap.len(), BLOCK * heap.blocks());

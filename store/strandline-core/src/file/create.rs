@@ -197,7 +197,7 @@ pub(super) fn new_log(
     parameters: SyncParameters,
     watermark: u64,
 ) -> Result<(NewFile, OpenLog)> {
-    let like = heap.metadata().map_err(cannot("look at the pool of", name))?;
+    let like = heap.metadata().map_err(cannot("read the metadata of the pool of", name))?;
     let new = NewFile::create(name, Some(&like))?;
     let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random()? };
     let device = FileDevice::new(heap.clone(), new.file().clone(), true);

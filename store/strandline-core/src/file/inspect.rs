@@ -126,7 +126,7 @@ pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInf
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file: SharedFile = system::open_to_read(path).map_err(cannot("open the pool", path))?.into();
     let header = read_header(&file, path)?;
-    let file_bytes = file.metadata().map_err(cannot("look at", path))?.len();
+    let file_bytes = file.metadata().map_err(cannot("read the metadata of", path))?.len();
     let state = read_word(&file, Layout::STATE.offset())?;
     let (mut in_use, mut scheme) = (None, None);
     if state != 0 {

@@ -127,7 +127,7 @@ impl OpenFiles {
         let heap = open_locked(&path, read_only)?;
         if !read_only {
             // The process that gave the files their names may have been killed before the names were durable.
-            synchronize_folder(&path).map_err(cannot("make durable the name of", &path))?;
+            synchronize_folder(&path).map_err(cannot("flush the folder of", &path))?;
             remove_leavings_of_pool(&path);
         }
         Self::of_heap(path.clone(), heap, options, schemes, read_only).map_err(|error| error.in_pool(&path))
@@ -140,7 +140,7 @@ impl OpenFiles {
         schemes: Schemes,
         read_only: bool,
     ) -> Result<Self> {
-        let links = heap.metadata().map_err(cannot("look at the pool", &path))?.nlink();
+        let links = heap.metadata().map_err(cannot("read the metadata of the pool", &path))?.nlink();
         if links > 1 {
             return Err(Error::SeveralLinks { path, links });
         }
@@ -154,7 +154,7 @@ impl OpenFiles {
         }
         let state = read_word(&heap, Layout::STATE.offset())?;
         check_state(state, options.domain, schemes, &path)?;
-        let length = heap.metadata().map_err(cannot("look at the pool", &path))?.len();
+        let length = heap.metadata().map_err(cannot("read the metadata of the pool", &path))?.len();
         let layout = Layout::new(header.geometry)?;
         layout.check_length(read_word(&heap, layout.reached().offset())?, length, &path)?;
         // This comes before a new log takes over the watermark.

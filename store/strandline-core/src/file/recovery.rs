@@ -73,7 +73,7 @@ pub(super) fn take_space(view: &View<Native>) -> Result<()> {
     for (from, to) in parts {
         view.memory
             .make_space(from, to.offset() - from.offset())
-            .map_err(|e| Error::io("find disk space for the pool", e))?;
+            .map_err(|e| Error::io("allocate disk space for the pool", e))?;
     }
     Ok(())
 }
@@ -100,7 +100,7 @@ fn parts_in_use(view: &View<Native>) -> Vec<Range<u64>> {
 /// Returns the error for a file with holes for which the disk has no room.
 pub(super) fn no_space_for_holes(error: std::io::Error) -> Error {
     Error::io(
-        "find disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
+        "allocate disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
         error,
     )
 }

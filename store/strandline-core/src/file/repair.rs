@@ -259,7 +259,7 @@ impl Mended<'_> {
 
     fn header(&mut self) -> Result<()> {
         let file = open(self.path)?;
-        let length = file.metadata().map_err(cannot("look at", self.path))?.len();
+        let length = file.metadata().map_err(cannot("read the metadata of", self.path))?.len();
         let mut page = vec![0; PAGE_BYTES.min(length) as usize];
         file.read_exact_at(&mut page, 0).map_err(cannot("read", self.path))?;
         let Err(error) = Header::decode(&page, length, self.path) else { return Ok(()) };
@@ -285,7 +285,7 @@ impl Mended<'_> {
         loop {
             let checked = read_header(&file, self.path).and_then(|header| {
                 let layout = Layout::new(header.geometry)?;
-                let length = file.metadata().map_err(cannot("look at", self.path))?.len();
+                let length = file.metadata().map_err(cannot("read the metadata of", self.path))?.len();
                 layout.check_length(read_word(&file, layout.reached().offset())?, length, self.path)
             });
             match checked {
@@ -321,7 +321,7 @@ impl Mended<'_> {
         }
         let uuid = *read_header(&file, self.path)?.uuid.as_bytes();
         let log = open(&name)?;
-        let length = log.metadata().map_err(cannot("look at", &name))?.len();
+        let length = log.metadata().map_err(cannot("read the metadata of", &name))?.len();
         self.ring = Some((length / PAGE_BYTES).saturating_sub(1));
         let own = sync::log_of_heap(&file, &uuid).map_err(cannot("read", self.path))?;
         let found = sync::log_identity(&log);

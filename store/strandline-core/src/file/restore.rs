@@ -96,7 +96,12 @@ pub fn restore(
     if old_files == OldFiles::Keep {
         old.check_kept()?;
     }
-    let like = old.heap.as_ref().map(|heap| heap.metadata()).transpose().map_err(cannot("look at", &path))?;
+    let like = old
+        .heap
+        .as_ref()
+        .map(|heap| heap.metadata())
+        .transpose()
+        .map_err(cannot("read the metadata of", &path))?;
     let ClosedCopy { heap, checksums, report: copied } =
         closed_copy::make(&backup, &path, like.as_ref(), schemes)?;
     let kept = if old_files == OldFiles::Keep { old.keep()? } else { Vec::new() };
@@ -130,7 +135,7 @@ fn same_file(one: &Path, other: &Path) -> Result<bool> {
     let about = |path: &Path| match std::fs::metadata(path) {
         Ok(about) => Ok(Some((about.dev(), about.ino()))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(cannot("look at", path)(error)),
+        Err(error) => Err(cannot("read the metadata of", path)(error)),
     };
     Ok(about(one)?.is_some_and(|one| about(other).is_ok_and(|other| other == Some(one))))
 }

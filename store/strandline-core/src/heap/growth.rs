@@ -80,7 +80,7 @@ pub fn reach_end<A: Access>(tx: &mut A) -> Result<(), Abort> {
 
 /// Returns the error of an allocation for which the file cannot grow.
 pub(super) fn refused(bytes: u64, why: io::Error) -> Error {
-    Error::io(format!("let the pool's file grow for {bytes} bytes"), why)
+    Error::io(format!("extend the pool's file for an allocation of {bytes} bytes"), why)
 }
 
 /// Returns the number of chunks in the heap, as a hint.

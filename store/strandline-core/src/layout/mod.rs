@@ -275,7 +275,7 @@ impl Layout {
     pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
         if reached > self.chunk_count {
             return Err(Error::damaged(format!(
-                "it says that it has {reached} chunks and can have {} at most",
+                "its number of chunks is {reached}, and at most {} are possible",
                 self.chunk_count
             )));
         }

@@ -215,7 +215,7 @@ impl Journal {
                 && (next - layout.chunks.offset()).is_multiple_of(chunk)
                 && layout.is_data(PersistentAddress::new(next), chunk / WORD_BYTES);
             if !is_chunk || !chunks.insert(next) {
-                return Err(damaged(format!("goes on at {next:#x}")));
+                return Err(damaged(format!("continues at {next:#x}")));
             }
             let extent = Extent::new(PersistentAddress::new(next), chunk);
             capacity += extent.capacity;

@@ -277,7 +277,7 @@ impl Mapping {
     /// # Panics
     /// Panics if the range is not words of the mapping, or if the mapping is of a file.
     pub fn clear(&self, offset: u64, bytes: u64) {
-        assert!(self.file.is_none(), "what a file has is not cleared");
+        assert!(self.file.is_none(), "only anonymous memory can be cleared");
         let behind = offset + bytes;
         let (first, end) = self.system_pages(offset, bytes);
         let base = self.base.wrapping_byte_add(first as usize);
@@ -424,10 +424,10 @@ impl Mapping {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         // Loaded first, since another thread may make the file grow meanwhile.
         let extent = self.extent();
-        let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        let about = file.metadata().map_err(|e| Error::io("read the metadata of the pool's file", e))?;
         let is_deleted = about.nlink() == 0 && !self.is_unnamed.load(Ordering::Relaxed);
         if is_deleted || about.len() < extent {
-            self.poison.set("looking at the pool's file", &system::error(libc::ESTALE));
+            self.poison.set("reading the metadata of the pool's file", &system::error(libc::ESTALE));
         }
         self.check_poison()
     }

@@ -182,7 +182,7 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
     }
     };
     let log = DeviceFile::Log;
-    let size = device.size(log).map_err(cannot("look at", log))?;
+    let size = device.size(log).map_err(cannot("read the size of", log))?;
     if size < BLOCK_BYTES {
         return Err(wrong(format!("has {size} bytes, too few for a header")));
     }

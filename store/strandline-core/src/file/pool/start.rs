@@ -208,7 +208,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
     fn recover_shared_log(&mut self, view: View<Native>, log: SharedLog) -> Result<()> {
         if let Some(sync) = self.sync.as_ref().filter(|_| !self.read_only) {
             sync.files.take_space_for_log().map_err(|e| {
-                Error::io("find disk space for the pool's log; open the pool for reading, or make room", e)
+                Error::io(
+                    "allocate disk space for the pool's log; open the pool for reading, or make room",
+                    e,
+                )
             })?;
         }
         let since = Instant::now();
