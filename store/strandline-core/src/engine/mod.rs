@@ -216,7 +216,7 @@ impl<C: Control> Engine<C> {
     ) -> Self {
         let slot = view.shared.slot(slot_index);
         view.memory.set_own(slot.line());
-        // A scheme that takes writes reports itself that its log is full, if it has a log at all.
+        // If the scheme takes writes, it reports when its log is full, so the write set needs no bound.
         let most = match shared_log {
             _ if scheme.takes_writes() => usize::MAX,
             Some(log) => log.most_words() as usize,

@@ -228,7 +228,7 @@ impl<C: Control> Engine<C> {
         self.past_log.backups.is_some_and(|begun| log.has_backup_begun(&self.view.memory, begun))
     }
 
-    /// During a commit, while there are snapshots: marks the pages that the store of `value` to the word at `at` frees as unsettled.
+    /// During a commit, while there are snapshots: if the store of `value` to the word at `at` frees pages, marks these as unsettled.
     pub(super) fn unsettle_vacated(&self, log: SharedLog, at: PersistentAddress, value: u64) {
         if let Some(pages) = heap::vacated_pages(&self.view, at, value)
             && !self.view.memory.omitted(Step::PastLogSnapshots)

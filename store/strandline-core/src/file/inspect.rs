@@ -41,11 +41,11 @@ pub struct PoolInfo {
     pub file_bytes: u64,
     /// The domain under which the pool is in use, or was when it was not closed; `None` after a clean close.
     pub in_use: Option<&'static str>,
-    /// The scheme whose logs the pool has in that case.
+    /// The scheme whose logs a pool in use has.
     pub scheme: Option<&'static str>,
     /// True if a process has the pool open.
     pub open: bool,
-    /// A description of that process, if the system tells.
+    /// A description of the process that has the pool open, if the system tells.
     pub open_in: Option<String>,
     /// Every transaction up to this TxID is in its home locations.
     pub watermark: u64,

@@ -58,7 +58,7 @@ impl Runs {
         }
     }
 
-    /// Returns the first chunk of a run of at least `length` chunks: of the lowest one among the first runs.
+    /// Returns the first chunk of the lowest run of at least `length` chunks. Looks only at the 64 lowest runs.
     pub fn find(&self, length: u64) -> Option<u64> {
         const RUNS: usize = 64;
         self.0.iter().take(RUNS).find(|&(_, &found)| found >= length).map(|(&first, _)| first)

@@ -96,11 +96,11 @@ struct Waiter {
     /// The pool for which it waits, identified by the address of its volatile words.
     pool: u64,
     awaited: Awaited,
-    /// The other pools whose transactions it runs.
+    /// The other pools whose transactions the waiter runs.
     runs: Vec<u64>,
-    /// Those of these pools of which it holds rights.
+    /// Those of these pools to which the waiter holds rights.
     holds: Vec<u64>,
-    /// The last cycle that it has seen, and how often in a row.
+    /// The last cycle that the waiter has seen, and the number of times in a row.
     cycle: Vec<u64>,
     looks: u32,
 }

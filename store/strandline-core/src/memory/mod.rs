@@ -282,7 +282,7 @@ pub trait Memory {
     /// Writes back the whole cache (x86's privileged `wbinvd`). Returns false if this memory cannot do so; the caller then writes the lines
     /// back one by one.
     fn write_back_all(&self, step: Step) -> bool;
-    /// Returns whether write-backs are charged an emulated latency, so that work is done that only an emulation needs.
+    /// Returns whether write-backs have an emulated latency. Some work is necessary only then.
     fn emulates_latency(&self) -> bool;
     /// The pause of a spin loop. If threads are coroutines, another one may run.
     fn pause(&self);

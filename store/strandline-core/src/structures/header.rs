@@ -1,4 +1,4 @@
-//! The part that the headers of all structures share: the tag. And the lookup of a structure by its root.
+//! The tag, which the headers of all structures begin with, and the lookup of a structure by its root.
 //!
 //! ```text
 //! tag   bits 48..64 magic · 40..48 structure · 32..40 type of keys · 24..32 type of values · 0..24 parameter

@@ -119,7 +119,7 @@ impl Lock {
 /// A transaction as its successors identify it: by its log and its number in that log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The number of its log.
+    /// The number of the transaction's log.
     pub log: u64,
     /// The transaction's number.
     pub sequence: u64,

@@ -51,7 +51,7 @@ struct Arena {
     taken: Vec<(u64, u64)>,
     /// The number of words of the table that the arena has looked at, from the beginning.
     seen: u64,
-    /// The word below `seen` at which the hand is.
+    /// The word of the table, below `seen`, from which the hand moves on.
     hand: u64,
     /// The reason for which the file could not grow for the present allocation.
     refused: Option<std::io::Error>,

@@ -117,7 +117,7 @@ fn numbers_between(
     Ok(numbers)
 }
 
-/// Asks the system to read the first leaves of those that the cells at these words refer to.
+/// Asks the system to read leaves in advance: those to which the first [`LEAVES_AHEAD`] of the cells at `offsets` refer.
 fn read_ahead(tx: &mut impl Read, page: &Page, offsets: &[u64], further: u64) -> Result<(), Abort> {
     let mut places = Vec::with_capacity(LEAVES_AHEAD);
     for &offset in offsets.iter().take(LEAVES_AHEAD) {
