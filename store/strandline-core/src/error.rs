@@ -91,7 +91,7 @@ errors! {
     Io {
         /// The action that failed, as a verb and its object.
         what: String,
-        /// What the operating system answered.
+        /// The operating system's error.
         source: std::io::Error,
     } => "cannot {what}";
     /// A parameter is not valid.
@@ -251,7 +251,7 @@ errors! {
     /// [`Options::protect`](crate::Options::protect) needs a memory protection key.
     #[non_exhaustive]
     NoProtectionKey {
-        /// What the operating system answered.
+        /// The operating system's error.
         source: std::io::Error,
     } => "open the pool without `protect`: this system gives it no memory protection key, because it has none or because all 15 are taken";
     /// The operation is not supported for this pool, domain or scheme.

@@ -129,7 +129,7 @@ impl Header {
                 page
             },
         );
-        // Whether the file was truncated as well is checked elsewhere.
+        // The file's length does not count here: the repair checks it in a later step.
         let fits = |page: &Vec<u8>| Self::decode(page, u64::MAX, Path::new("")).is_ok();
         sources.into_iter().find(fits)
     }

@@ -87,7 +87,7 @@ impl Geometry {
 pub struct Layout {
     /// The geometry from which the layout was derived.
     pub geometry: Geometry,
-    /// Where the first log begins.
+    /// The address of the first log.
     pub logs: PersistentAddress,
     /// The address of the roots, with which the part that transactions may write begins.
     pub data: PersistentAddress,

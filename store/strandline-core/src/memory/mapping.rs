@@ -57,7 +57,7 @@ pub struct Mapping {
     is_shared: bool,
     /// True if stores reach the file without the page cache.
     is_synchronous: bool,
-    /// True if stores reach the file and it had holes when it was mapped, or has got some since.
+    /// True if stores reach the file and it had holes when it was mapped, or has had some since then.
     is_sparse: AtomicBool,
     /// True if zeros of this process are mapped over the holes that the file had when it was mapped.
     covers_holes: bool,

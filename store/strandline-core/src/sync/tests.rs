@@ -201,7 +201,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     }
 }
 
-/// Makes everything that can wait wait: there is little room in ring and staging, few pages may be dirty, and there are more threads than processors.
+/// Provokes the waits of the protocols: there is little room in the ring and in the staging buffers, few pages may be dirty, and there are more threads than processors.
 #[test]
 fn nobody_waits_for_ever() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
