@@ -264,7 +264,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Frees the memory that a transaction with many reads or writes has allocated, and forgets these.
+    /// Frees the memory of the lists of reads, writes and locks that a transaction has made long. Such a list is empty afterwards.
     fn give_memory_back(&mut self) {
         if self.reads.capacity() > MOST_KEPT {
             self.reads = Vec::with_capacity(FIRST_READS);

@@ -13,8 +13,8 @@ use super::{Control, Engine, SERIAL_AFTER, State, Stm, Tx};
 use crate::heap::Access;
 use crate::scheme::SchemeObject;
 
-/// Returns the horizon of a reader at a snapshot, with which every check of the usual way fails: no lock's version is below it, and no
-/// sequence equals it.
+/// Returns the horizon of a reader at a snapshot. With it every check of the fast way to read fails, so that the reader looks for old
+/// versions: no lock's version is below it, and no sequence equals it.
 const fn out_of_reach(concurrency: Concurrency) -> u64 {
     match concurrency {
         Concurrency::Stm => 0,

@@ -278,7 +278,7 @@ impl Mended<'_> {
         }
     }
 
-    /// Restores the length of a truncated file. Returns the offset from which on it was missing.
+    /// Restores the length of a truncated file. Returns the offset of the first byte that was missing, if any was.
     fn length(&mut self) -> Result<Option<u64>> {
         let file = open(self.path)?;
         let mut missing_from = None;

@@ -131,7 +131,7 @@ impl<O: Observer> Recorder<O> {
         }
     }
 
-    /// Starts or stops recording. The contents change in either case.
+    /// Starts or stops recording. Stores change the contents even if they are not recorded.
     pub fn set_recording(&self, on: bool) {
         self.recording.set(on);
     }

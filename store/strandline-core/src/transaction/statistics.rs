@@ -67,7 +67,7 @@ impl Count {
     }
 
     pub fn get(&self) -> u64 {
-        // A count orders nothing.
+        // Relaxed is enough: no other access depends on the order of this count.
         self.0.load(Ordering::Relaxed)
     }
 }

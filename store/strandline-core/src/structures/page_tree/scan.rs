@@ -57,7 +57,7 @@ struct Bounds<'b> {
     from: Bound<&'b [u8]>,
     to: Bound<&'b [u8]>,
     ascending: bool,
-    /// If set, the scan asks the system for leaves before it reads them, and for this number of bytes behind each.
+    /// If set, the scan asks the system to read leaves ahead, and this number of bytes behind each leaf as well.
     ahead: Option<u64>,
 }
 
