@@ -207,7 +207,7 @@ pub(super) fn new_log(
     Ok((new, log))
 }
 
-/// Removes a log in the place of this pool's that never belonged to a pool, such as an interrupted creation leaves.
+/// Removes a file that has the name of this pool's log but never belonged to a pool. An interrupted creation leaves such a log.
 ///
 /// # Errors
 /// Returns an error if the file is not a log, if it was used, if another process has it open, or if a pool exists by now.

@@ -1,8 +1,8 @@
 //! Tickets for transactions that are durable later, and the thread that bounds the delay.
 //!
 //! A committed transaction whose caller does not wait is in the shared log's staging until a thread flushes the log: a later committer that
-//! waits, a thread that waits for a ticket, or this thread, which flushes when the interval of the options has passed since the first such
-//! commit.
+//! waits, a thread that waits for a ticket, or the thread of this module, which flushes when the interval of the options has passed since
+//! the first such commit.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
