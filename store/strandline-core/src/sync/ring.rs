@@ -113,9 +113,8 @@ impl SharedLog {
     }
 
     /// Enlarges the ring if the disk has room and no needed block would have to move. If one would, takes a checkpoint so that no block is needed,
-    /// but only if a thread waits for the larger ring, or if `blocks` is not a multiple of the present size: a later attempt would fail as well
-    /// then. Returns whether the ring is larger now. The calling thread is in no transaction; it should call this after a
-    /// checkpoint.
+    /// but only if a thread waits for the larger ring, or if `blocks` is not a multiple of the present size, since a later attempt might fail as
+    /// well. Returns whether the ring is larger now. The calling thread is in no transaction; it should call this after a checkpoint.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
