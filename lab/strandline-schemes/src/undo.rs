@@ -30,7 +30,7 @@
 //! Generations begin at 1 in every life, and a number that never became durable is reused, because the watermark cannot reflect it. So if the
 //! checksum and the pairs of an entry survived, but not its first words, the first words of another entry in its place, with the same numbers, would
 //! complete it. Recovery would then undo something that never happened. Therefore recovery zeroes the logs durably before a life begins. It also does
-//! so when the pool was closed or changes its scheme (`scheme/current.rs`). Within a life no entry has the generation of an older one in its place.
+//! so when the pool was closed or changes its scheme (`scheme/pool_scheme.rs`). Within a life no entry has the generation of an older one in its place.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! Persistence domains: what a write-back and a fence mean on the memory at hand.
+//! Persistence domains: the effect of write-backs and fences on the memory of a pool.
 
 use std::fmt;
 
 use crate::error::{Error, Result};
 
-/// What kind of storage a pool is on, and so which failures a committed transaction survives.
+/// The kind of storage that a pool is on, which determines the failures that committed transactions survive.
 ///
 /// ```
 /// # use strandline_core as strandline;
@@ -12,33 +12,34 @@ use crate::error::{Error, Result};
 ///
 /// // Durable on an ordinary file; the default.
 /// assert_eq!(Options::default().domain, Domain::Sync);
-/// // Faster, and enough where a power failure may take everything, as in tests.
+/// // Faster, and enough if a power failure may destroy everything, as in tests.
 /// let options = Options { domain: Domain::Process, ..Options::default() };
 /// assert_eq!(options.domain.name(), "process");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Domain {
-    /// Lines are written back with the best of clwb, clflushopt and clflush, then fenced: NVDIMM, DAX, ADR.
+    /// Persistent memory with volatile caches (NVDIMM, DAX, ADR): lines are written back with the best of clwb, clflushopt and clflush, and
+    /// then fenced.
     Flush,
-    /// Caches survive: a fence orders, nothing is written back. eADR, CXL global persistent flush, battery.
+    /// Persistent memory whose caches survive a power failure (eADR, CXL global persistent flush, battery): stores are fenced, but not written back.
     FlushOnFail,
-    /// An ordinary file: the acknowledgement waits for a log that is flushed to the device.
+    /// An ordinary file: a commit waits until its log is flushed to the device.
     Sync,
-    /// Nothing is waited for: survives a killed process, not a power failure.
+    /// An ordinary file, without waiting: transactions survive a killed process, but not a power failure.
     Process,
-    /// [`Domain::Flush`] plus a latency for each line written back, as the Blurred Persistence paper
-    /// emulates slow memory. Durable only where `Flush` is.
+    /// [`Domain::Flush`] with an added latency for each line written back, as the Blurred Persistence paper
+    /// emulates slow memory. Transactions are durable only where those under `Flush` are.
     // Hidden: it is for the laboratory.
     #[doc(hidden)]
     Emulated {
-        /// Nanoseconds added to each write-back.
+        /// The nanoseconds added to each write-back.
         write_latency_ns: u64,
     },
 }
 
 impl Domain {
-    /// The domain's name on the command line and in JSON.
+    /// Returns the domain's name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
@@ -49,8 +50,8 @@ impl Domain {
         }
     }
 
-    /// Whether pools can be open under it on this kind of processor. Whether a machine has persistent memory, and instructions for it,
-    /// is found when a pool is opened.
+    /// Returns whether pools can be open under the domain on this kind of processor. Whether the machine has persistent memory, and
+    /// instructions for it, is found when a pool is opened.
     ///
     /// ```
     /// # use strandline_core as strandline;
@@ -64,15 +65,15 @@ impl Domain {
         cfg!(target_arch = "x86_64") || matches!(self, Self::Sync | Self::Process)
     }
 
-    /// Fails where it is not supported.
+    /// Fails if the domain is not supported.
     ///
     /// # Errors
-    /// [`Error::UnsupportedDomain`].
+    /// Returns [`Error::UnsupportedDomain`].
     pub(crate) fn check(self) -> Result<()> {
         if self.is_supported() { Ok(()) } else { Err(Error::UnsupportedDomain(self.name())) }
     }
 
-    /// The domain's number in a pool's state word.
+    /// Returns the domain's number in a pool's state word.
     pub(crate) fn code(self) -> u64 {
         match self {
             Self::Flush => 1,
@@ -83,7 +84,7 @@ impl Domain {
         }
     }
 
-    /// The domain with this number.
+    /// Returns the domain with this number.
     pub(crate) fn of_code(code: u64) -> Option<Self> {
         [Self::Flush, Self::FlushOnFail, Self::Sync, Self::Process, Self::Emulated { write_latency_ns: 0 }]
             .into_iter()

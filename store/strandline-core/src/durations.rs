@@ -1,4 +1,4 @@
-//! How long things take that happen again and again.
+//! Histograms of the durations of repeated operations.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Digits that a duration in a histogram keeps: it is exact to one in a hundred.
+/// The number of significant digits in a histogram: each duration is exact to one per cent.
 const DIGITS: u8 = 2;
 
 fn empty() -> Histogram<u64> {
     Histogram::new(DIGITS).expect("so many digits are possible")
 }
 
-/// Durations that were measured, as a histogram: each is exact to one in a hundred.
+/// A histogram of measured durations. Each is exact to one per cent.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -26,35 +26,35 @@ fn empty() -> Histogram<u64> {
 pub struct Durations(Histogram<u64>);
 
 impl Default for Durations {
-    /// None were measured.
+    /// Returns an empty histogram.
     fn default() -> Self {
         Self(empty())
     }
 }
 
 impl Durations {
-    /// How many were measured.
+    /// Returns the number of measured durations.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Their mean; zero where none were measured.
+    /// Returns the mean; zero if none were measured.
     pub fn mean(&self) -> Duration {
         Duration::from_nanos(self.0.mean() as u64)
     }
 
-    /// The longest; zero where none were measured.
+    /// Returns the longest duration; zero if none were measured.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }
 
-    /// The duration that the fraction `quantile` of them did not exceed: 0.5 for the median, 0.99 for the 99th percentile. Zero where none were
+    /// Returns the duration that the fraction `quantile` of them did not exceed: 0.5 for the median, 0.99 for the 99th percentile. Zero if none were
     /// measured.
     pub fn quantile(&self, quantile: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(quantile).min(self.0.max()))
     }
 
-    /// How many did not exceed `bound`, for the buckets of a monitoring system.
+    /// Returns the number of durations that did not exceed `bound`, for the buckets of a monitoring system.
     pub fn up_to(&self, bound: Duration) -> u64 {
         let bound = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         let classes = self.0.iter_recorded();
@@ -74,7 +74,7 @@ impl fmt::Debug for Durations {
     }
 }
 
-/// Measures durations from several threads.
+/// Collects durations from several threads.
 pub(crate) struct Stopwatch(Mutex<Histogram<u64>>);
 
 impl Default for Stopwatch {
@@ -90,7 +90,7 @@ impl Stopwatch {
 
     pub fn record(&self, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        // The histogram grows to whatever is recorded; a duration of centuries, which it could not hold, is none.
+        // The histogram grows as necessary. It fails only for durations of centuries, which do not occur.
         let _ = self.lock().record(nanos);
     }
 

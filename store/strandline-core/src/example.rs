@@ -1,4 +1,4 @@
-//! What the examples in the documentation begin with, and the pool in a recorder's memory that tests of several crates use.
+//! The set-up of the examples in the documentation, and the pool in a recorder's memory that tests of several crates use.
 
 mod test_pool;
 
@@ -20,11 +20,11 @@ use crate::sync::{FileDevice, SyncParameters};
 pub use crate::{Concurrency, Domain, Options, Pool, Read, Runner, Transaction};
 
 thread_local! {
-    /// Deleted when the example ends.
+    /// Folders that are deleted when the example ends.
     static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A path at which there is no file, in a folder that is deleted when the example ends.
+/// Returns a path without a file, in a folder that is deleted when the example ends.
 pub fn path() -> PathBuf {
     let folder = tempfile::tempdir().expect("temporary files can be made");
     let path = folder.path().join("pool");
@@ -32,13 +32,13 @@ pub fn path() -> PathBuf {
     path
 }
 
-/// Such a path, and the options of a small pool with two logs that does not outlive the machine.
+/// Returns a path as [`path`] does, and the options of a small pool with two logs, in the domain `Process`.
 pub fn path_and_options() -> (PathBuf, Options) {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
     (path(), Options { geometry, domain: Domain::Process, lock_bits: 10, ..Options::default() })
 }
 
-/// The same in the `Sync` domain, with a log of 64 blocks.
+/// Returns the path and options of [`path_and_options`], but in the `Sync` domain, with a log of 64 blocks.
 pub fn durable_path_and_options() -> (PathBuf, Options) {
     let (path, options) = path_and_options();
     let sync = SyncParameters {
@@ -51,32 +51,32 @@ pub fn durable_path_and_options() -> (PathBuf, Options) {
     (path, Options { domain: Domain::Sync, sync, ..options })
 }
 
-/// A new pool of these options.
+/// Creates a pool with the options of [`path_and_options`].
 pub fn pool() -> Pool {
     let (path, options) = path_and_options();
     Pool::create(path, &options).expect("a pool can be made")
 }
 
-/// A new pool and one of its workers.
+/// Creates a pool, and returns it and one of its workers.
 pub fn pool_and_worker() -> (Pool, Worker) {
     let pool = pool();
     let worker = pool.worker().expect("its logs are free");
     (pool, worker)
 }
 
-/// A worker of a new pool, and the address of its first root.
+/// Creates a pool, and returns a worker and the address of the first root.
 pub fn worker_and_root() -> (Worker, PersistentAddress) {
     let (pool, worker) = pool_and_worker();
     (worker, pool.layout().root(0))
 }
 
-/// The sizes of a small pool, and where its parts lie.
+/// Returns the sizes of a small pool, and its layout.
 pub fn small_layout() -> (Geometry, Layout) {
     let geometry = Geometry { size: 1 << 18, logs: 2, log_bytes: 1 << 12, chunk_bytes: 1 << 12 };
     (geometry, Layout::new(geometry).expect("the sizes are possible"))
 }
 
-/// A small pool in a recorder's memory, with two logs.
+/// Returns a small pool with two logs in a recorder's memory.
 pub fn recorded() -> (Rc<Recorder>, View<Hosted>, Layout) {
     let (geometry, layout) = small_layout();
     let shared = SharedLayout::new(&layout, 10, 0);
@@ -85,20 +85,20 @@ pub fn recorded() -> (Rc<Recorder>, View<Hosted>, Layout) {
     (recorder.clone(), View { memory: Hosted::new(recorder, 0), layout, shared }, layout)
 }
 
-/// 512 words of a pool, and as many volatile ones, in a recorder's memory.
+/// Returns a recorder's memory with 512 words of a pool, and as many volatile ones.
 pub fn recorded_words() -> (Rc<Recorder>, Hosted) {
     let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
     (recorder.clone(), Hosted::new(recorder, 0))
 }
 
-/// A memory that begins with a log of 64 records.
+/// Returns a memory that begins with a log of 64 records.
 pub fn log_of(records: &[[u64; 2]]) -> Hosted {
     let mut words = records.concat();
     words.resize(2 * 64, 0);
     Hosted::new(Rc::new(Recorder::new(words, 8, 0, 1, None)), 0)
 }
 
-/// Two empty files.
+/// Returns a device of two empty files.
 pub fn device() -> FileDevice {
     let open = || {
         let mut options = std::fs::OpenOptions::new();

@@ -1,4 +1,4 @@
-//! Fast, durable, isolated transactions on persistent memory, and on an ordinary file.
+//! Fast, durable, isolated transactions on persistent memory and on ordinary files.
 //!
 //! ```
 //! use strandline_core::{Options, Pool, Read, Runner, Transaction};
@@ -6,7 +6,7 @@
 //! # let path = strandline_core::example::path();
 //! let pool = Pool::create(&path, &Options::default())?;
 //! let mut worker = pool.worker()?;
-//! // Durable when `run` returns; nothing of it happens if the closure returns an error.
+//! // Durable when `run` returns. If the closure returns an error, nothing is changed.
 //! let visits = worker.run(|tx| {
 //!     let counter = tx.root(0);
 //!     let visits = tx.read(counter)? + 1;
@@ -17,38 +17,38 @@
 //! # Ok::<(), strandline_core::Error>(())
 //! ```
 //!
-//! A [`Pool`] holds the data, a [`Worker`](engine::Worker) runs transactions for one thread, and a [`Domain`] says what
-//! survives. Applications use the crate `strandline`, which stands on this one and has types; this one is for who builds
-//! structures on words, schemes or worlds.
+//! A [`Pool`] has the data, a [`Worker`](engine::Worker) runs transactions for one thread, and a [`Domain`] says which failures the data
+//! survive. Applications use the crate `strandline`, which adds types. This crate is for programs that implement
+//! structures on words, schemes, or worlds, which are the environments of hosted memory.
 //!
 //! # Features
 //!
-//! | feature | default | what it adds |
+//! | feature | default | effect |
 //! |---|---|---|
-//! | `worlds` | no | hosted memory, the recorder and coroutines, for checkers, simulators and tests; the pools that examples begin with |
-//! | `tracing` | no | spans and events for the crate of this name |
-//! | `metrics` | no | `PoolStatistics::publish`, for the crate of this name |
-//! | `calibration` | no | nothing: native addresses wrap as C's pointers do, to count the instructions of plain programs |
+//! | `worlds` | no | hosted memory, the recorder and coroutines, for checkers, simulators and tests; the set-up of examples |
+//! | `tracing` | no | spans and events for the crate `tracing` |
+//! | `metrics` | no | `PoolStatistics::publish`, for the crate `metrics` |
+//! | `calibration` | no | native addresses wrap as C's pointers do, to count the instructions of plain programs; adds no interface |
 //!
-//! An application compiles the dependencies of this crate first. So there are five, `arrayvec`, `bytemuck`, `crc32c`, `hdrhistogram` and `libc`
+//! Dependencies cost an application build time. So there are only five, `arrayvec`, `bytemuck`, `crc32c`, `hdrhistogram` and `libc`
 //! (on macOS also `parking_lot_core`), and hosted memory is behind a feature.
 //!
 //! # The parts
 //!
-//! Each uses only those above it; `tests/all/directions.rs` says so.
+//! Each part uses only those above it; `tests/all/directions.rs` checks this.
 //!
 //! | | |
 //! |---|---|
 //! | [`memory`] | the trait `Memory`: loads, stores, write-backs, fences, and the worlds that hosted memory calls; devices |
-//! | [`layout`] | where everything lies in a pool |
-//! | [`log`] | records, the logs of threads, what recovery reads of them |
+//! | [`layout`] | the layout of a pool: header, roots, logs, heap |
+//! | [`log`] | records, the logs of threads, and their scan by recovery |
 //! | [`heap`] | the transactional allocator |
-//! | [`transaction`] | the trait `Transaction`: what a structure may do; lock sets and write sets |
-//! | [`scheme`] | the trait of schemes, BPPM, NP, and what all redo schemes share |
+//! | [`transaction`] | the trait `Transaction`, through which structures read and write; lock sets and write sets |
+//! | [`scheme`] | the trait of schemes, BPPM, NP, and the code that all redo schemes share |
 //! | [`sync`] | the `Sync` domain: the shared log, checkpoints |
 //! | [`engine`] | the concurrency controls, and the workers that run transactions |
 //! | [`mod@file`] | pools as files: create, lock, grow, back up, check, repair |
-//! | [`structures`] | the structures that typed collections stand on |
+//! | [`structures`] | the structures that typed collections are built on |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(not(all(

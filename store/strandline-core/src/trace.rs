@@ -1,10 +1,10 @@
-//! Spans and events for subscribers of the crate `tracing`. Without the feature of that name there are none.
+//! Spans and events for subscribers of the crate `tracing`. Without the feature `tracing` the macros do nothing.
 
 use std::panic::Location;
 use std::path::Path;
 use std::time::Duration;
 
-/// A span that ends with the value that this makes.
+/// Enters a span, which ends with the enclosing scope.
 #[cfg(feature = "tracing")]
 macro_rules! span {
     ($($what:tt)*) => { let _span = tracing::info_span!(target: "strandline", $($what)*).entered(); };
@@ -15,7 +15,7 @@ macro_rules! span {
 }
 pub(crate) use span;
 
-/// Something that is over.
+/// Emits an event.
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($level:ident, $($what:tt)*) => { tracing::$level!(target: "strandline", $($what)*) };
@@ -26,8 +26,8 @@ macro_rules! event {
 }
 pub(crate) use event;
 
-/// A call has waited longer for its transaction than the program expects.
-#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
+/// Emits a warning: a call took longer for its transaction than the program expects.
+#[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "no event is emitted"))]
 pub(crate) fn slow_transaction(pool: &Path, took: Duration, caller: &Location<'_>) {
     event!(warn, pool = %pool.display(), ?took, caller = %caller, "slow transaction");
 }

@@ -1,4 +1,4 @@
-//! What a running transaction reads and writes. What is mostly the case is compiled in place on the product's path, all else is called.
+//! Reads and writes of a running transaction. On the product's path the common cases are inlined; the rest is out of line.
 
 use crate::error::Error;
 use crate::heap::Access;
@@ -10,13 +10,14 @@ use crate::transaction::{Abort, Concurrency, Plain};
 use super::{Control, Engine, State, versions};
 
 impl<C: Control> Engine<C> {
-    /// Whether `words` words at `at` may be read and written, as far as this worker knows; otherwise [`Engine::look`].
+    /// Returns whether `words` words at `at` may be read and written, as far as this worker knows. The pool may have grown since: see
+    /// [`Engine::look`].
     #[inline(always)]
     pub(super) fn may_have(&self, at: PersistentAddress, words: u64) -> bool {
         self.view.layout.is_data(at, words)
     }
 
-    /// Fails unless the pool has grown since, so that these words may be read and written.
+    /// Checks again, after a look at the pool's present size. Fails unless the words may be read and written.
     #[cold]
     #[inline(never)]
     pub(super) fn look(&mut self, at: PersistentAddress, words: u64) -> Result<(), Abort> {
@@ -27,7 +28,7 @@ impl<C: Control> Engine<C> {
         Err(self.fail(Error::InvalidAddress(at.offset())))
     }
 
-    /// Reads words, as far as the control allows: what this transaction has written, or what is at home.
+    /// Reads words without the control's checks: the transaction's own writes, and otherwise the words at home.
     pub(super) fn own_or_home(&mut self, at: PersistentAddress, into: &mut [u64]) {
         if !self.writes.may_have(at, into.len()) {
             return self.view.memory.load_range(at, into);
@@ -41,7 +42,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Keeps new values of words of one line, from `at` on.
+    /// Adds new values for words of one line, from `at` on, to the write set.
     #[inline(always)]
     pub(super) fn keep(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
         match self.concurrency() {
@@ -50,7 +51,7 @@ impl<C: Control> Engine<C> {
             Concurrency::Locks => self.lock_to_write(at)?,
         }
         if C::INLINED {
-            // A commit will store home there: it comes near meanwhile.
+            // The commit stores to this line. The prefetch brings it into the cache meanwhile.
             self.view.memory.prefetch_for_write(at);
         }
         if self.scheme.takes_writes() {
@@ -59,7 +60,7 @@ impl<C: Control> Engine<C> {
         if self.writes.put(at, values) { Ok(()) } else { Err(self.doom(Abort::LogFull)) }
     }
 
-    /// Has the scheme keep new values of words of one line.
+    /// Hands new values for words of one line to the scheme, for schemes that take writes as they are made.
     fn keep_in_scheme(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
         for (word, &value) in (0..).zip(values) {
             let at = at.word_inside(word);
@@ -75,7 +76,8 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Words that mostly lie in one line, if there is nothing to be asked but the control, and that says yes.
+    /// The fast path of a read: returns words that are usually in one line. `None` if anything but the control's check is necessary, or if
+    /// that check fails.
     #[inline(always)]
     fn read_free<const N: usize>(&mut self, at: PersistentAddress) -> Option<[u64; N]> {
         match self.concurrency() {
@@ -94,13 +96,13 @@ impl<C: Control> Engine<C> {
         {
             return Ok(words);
         }
-        // Into words of its own, so that those that were loaded stay in registers.
+        // An array of its own, so that the words of the fast path stay in registers.
         let mut words = [0; N];
         self.read_words(at, &mut words)?;
         Ok(words)
     }
 
-    /// Reads any words, mostly of one line.
+    /// Reads words, usually of one line.
     fn read_words(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         let is_usual = matches!(self.state, State::Writing | State::Noting | State::Reading);
         if is_usual && into.len() <= at.words_left_in_line() && self.may_have(at, into.len() as u64) {
@@ -119,7 +121,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Reads words of several lines, or at a snapshot, or in a large transaction.
+    /// Reads words of several lines, at a snapshot, or in a large transaction.
     #[inline(never)]
     fn read_otherwise(&mut self, mut at: PersistentAddress, mut into: &mut [u64]) -> Result<(), Abort> {
         if into.is_empty() {
@@ -138,7 +140,7 @@ impl<C: Control> Engine<C> {
                 return Ok(());
             }
             State::Writing | State::Noting | State::Reading => {
-                // Other memories than mapped ones take line by line, so that a checker's schedules come between.
+                // Memories that are not mapped are read line by line, so that a checker's schedules can switch threads in between.
                 let is_mapped = self.view.memory.data_words().is_some();
                 if is_mapped && self.concurrency() == Concurrency::SingleWriter {
                     return self.read_single_writer(at, into);
@@ -154,7 +156,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// What reads as this does, where nothing has to be asked.
+    /// Returns a reader without any checks, if the transaction needs none.
     #[inline(always)]
     pub(super) fn plain(&self) -> Option<Plain<'_>> {
         let is_plain = C::INLINED
@@ -165,14 +167,14 @@ impl<C: Control> Engine<C> {
         words.map(|words| Plain::new(words, &self.view.layout))
     }
 
-    /// Writes `N` consecutive words, which mostly lie in one line.
+    /// Writes `N` consecutive words, which are usually in one line.
     #[inline(always)]
     pub(super) fn write_array<const N: usize>(
         &mut self,
         at: PersistentAddress,
         words: &[u64; N],
     ) -> Result<(), Abort> {
-        // Who writes nothing takes no lock.
+        // A write of no words takes no lock.
         let is_usual = C::INLINED
             && N > 0
             && matches!(self.state, State::Writing)
@@ -180,7 +182,7 @@ impl<C: Control> Engine<C> {
         if is_usual { self.keep(at, words) } else { self.write_words(at, words) }
     }
 
-    /// Writes any words, mostly of one line.
+    /// Writes words, usually of one line.
     fn write_words(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         let is_usual = matches!(self.state, State::Writing) && from.len() <= at.words_left_in_line();
         if is_usual && !from.is_empty() && self.may_have(at, from.len() as u64) {
@@ -189,7 +191,7 @@ impl<C: Control> Engine<C> {
         self.write_otherwise(at, from)
     }
 
-    /// Writes words of several lines, or where writing means something else.
+    /// Writes words of several lines, or in a state other than [`State::Writing`].
     #[inline(never)]
     fn write_otherwise(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         if from.is_empty() {
@@ -199,7 +201,7 @@ impl<C: Control> Engine<C> {
             return self.write_special(at, from);
         }
         if self.is_too_large_for_log(from.len() as u64) {
-            // It need not come to its end for that.
+            // The transaction starts over as a large one now, rather than when it has filled the log.
             self.wants_large = true;
             return Err(self.doom(Abort::LogFull));
         }
@@ -236,7 +238,7 @@ impl<C: Control> Access for Engine<C> {
     }
 
     fn was_free(&self, chunk: u64) -> bool {
-        // One that going back to a savepoint gives away is not to be had.
+        // A chunk that a return to a savepoint would release cannot be taken.
         let word = self.view.layout.chunk_table.word_inside(chunk);
         self.large.as_ref().is_none_or(|large| large.was_free(chunk))
             && self.undo.as_ref().is_none_or(|undo| !undo.covers(word))
@@ -250,7 +252,7 @@ impl<C: Control> Access for Engine<C> {
             self.past_log.add_unused(at, bytes);
         }
         self.view.memory.make_space(at, bytes).map_err(|error| {
-            self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
+            self.fail(Error::io(format!("allocate disk space for {bytes} bytes of the pool"), error))
         })
     }
 
@@ -285,7 +287,7 @@ impl<C: Control> Access for Engine<C> {
 
     #[cold]
     fn fail(&mut self, error: Error) -> Abort {
-        // Whatever the operation made of the failure, the pool has failed.
+        // If the pool is poisoned, the error says so, whatever the operation made of the failure.
         let memory = &self.view.memory;
         let error = memory.check_poison().err().unwrap_or_else(|| memory.in_pool(error));
         self.error.get_or_insert(error);
@@ -303,7 +305,7 @@ impl<C: Control> Access for Engine<C> {
     fn raise_versions(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
         match self.concurrency() {
             Concurrency::Stm => self.own_lines(at, bytes),
-            // The sequence rises with each commit; whoever reads under a lock keeps others from freeing.
+            // The sequence increases with each commit. A reader under a lock keeps other transactions from freeing the block.
             Concurrency::SingleWriter | Concurrency::Locks => Ok(()),
         }
     }

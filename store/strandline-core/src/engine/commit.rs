@@ -1,4 +1,4 @@
-//! The commit, in the order that the table in [`engine`](super) says, and what it waits for.
+//! The commit, in the order of the table in [`engine`](super), and the waits that belong to it.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,13 @@ use crate::transaction::{Abort, Concurrency};
 
 use super::{Control, Engine, State, TURN, versions};
 
-/// Words of a write set with so many pages that to map them takes milliseconds.
+/// The size of a write set, in words, from which on mapping its pages takes milliseconds.
 const MANY_WORDS: usize = 1 << 10;
 
 impl<C: Control> Engine<C> {
-    /// Commits; acknowledged when this returns `Ok`. On an error nothing has happened, and the caller rolls
-    /// back, but not in a forked child, in which it always fails.
+    /// Commits the transaction, which is acknowledged when this returns `Ok`. After an error the caller rolls back, and the transaction has
+    /// had no effect, unless the device failed after the commit record was appended: then the outcome is unknown. In a forked child this
+    /// always fails, and the caller must not roll back.
     #[inline(never)]
     pub fn commit(&mut self) -> Result<(), Abort> {
         if let Some(abort) = self.doomed {
@@ -65,7 +66,7 @@ impl<C: Control> Engine<C> {
             let log_records = match self.concurrency() {
                 Concurrency::Stm => self.commit_stm()?,
                 Concurrency::SingleWriter => self.commit_single_writer(),
-                // Has returned above.
+                // Unreachable: `commit_locks` has returned above.
                 Concurrency::Locks => 0,
             };
             self.statistics.acknowledged += 1;
@@ -79,8 +80,8 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Where there are more workers than cores, lets another thread run, between two transactions. Otherwise this one would sooner or later
-    /// be interrupted amid one, and those that meet its locks would wait for it until all others have had their time.
+    /// If there are more workers than cores, yields the core between two transactions. Otherwise the system would sooner or later preempt
+    /// this thread within a transaction, and transactions that meet its locks would wait until all other threads have had their time slice.
     #[cold]
     #[inline(never)]
     fn end_turn(&self) {
@@ -96,12 +97,12 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Whether the running transaction leaves waiting for the log to its caller.
+    /// Returns whether the caller, and not the commit, waits until the log is durable.
     fn defers(&self) -> bool {
         self.durable_later && self.shared_log.is_some()
     }
 
-    /// Commit through the shared log of the `Sync` domain.
+    /// Commits through the shared log of the `Sync` domain. Returns the number of records.
     fn commit_shared(&mut self) -> Result<u64, Abort> {
         let Some(log) = self.shared_log else { return Ok(0) };
         self.take_lacking_space()?;
@@ -109,7 +110,7 @@ impl<C: Control> Engine<C> {
         if self.writes.words().len() > MANY_WORDS {
             self.expect_home_stores();
         }
-        // A scheme that takes writes has them as records.
+        // A scheme that takes writes has already encoded them as records.
         let own = self.scheme.takes_writes().then(|| self.scheme.running_records());
         let records = own.map_or(self.writes.words().len() as u64, |(_, records)| records);
         self.last_records = records + 1;
@@ -163,7 +164,7 @@ impl<C: Control> Engine<C> {
                 self.view.memory.event(Event::Acknowledged(transaction));
                 Ok(records + 1)
             }
-            // The transaction is in the volatile state and cannot be taken back; its outcome is unknown.
+            // The stores have been made and cannot be undone; the outcome is unknown.
             Err(error) => {
                 self.writes.clear();
                 self.scheme.begin(&self.view);
@@ -172,8 +173,8 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Where parts of the pool's file lack disk space, takes it for the pages that the transaction changes: the checkpoint that writes them
-    /// must not meet a full disk when the transaction has been acknowledged.
+    /// Allocates disk space for the pages that the transaction changes, if parts of the pool's file have none. Otherwise the checkpoint
+    /// that writes these pages could meet a full disk after the transaction was acknowledged.
     #[inline]
     fn take_lacking_space(&mut self) -> Result<(), Abort> {
         match self.view.memory.device() {
@@ -182,7 +183,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// The same for the page of `at`, which a large transaction is about to change.
+    /// Like [`take_lacking_space`](Self::take_lacking_space), for the page of `at`, which a large transaction is about to change.
     #[inline]
     pub(super) fn take_lacking_space_at(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         match self.view.memory.device() {
@@ -198,19 +199,19 @@ impl<C: Control> Engine<C> {
         self.pages_written().into_iter().try_for_each(|page| self.make_space(page, PAGE_BYTES))
     }
 
-    /// Maps the pages that are to be stored home before anybody waits for the commit.
+    /// Maps the pages of the write set before the commit holds up others.
     #[cold]
     fn expect_home_stores(&self) {
         self.pages_written().into_iter().for_each(|page| self.view.memory.expect_stores(page, PAGE_BYTES));
     }
 
-    /// The pages of the write set.
+    /// Returns the addresses of the pages in the write set.
     fn pages_written(&self) -> BTreeSet<PersistentAddress> {
         let page = |&(at, _): &(PersistentAddress, u64)| at.offset() / PAGE_BYTES * PAGE_BYTES;
         self.writes.words().iter().map(page).map(PersistentAddress::new).collect()
     }
 
-    /// Clears `in_commit`; in the `Sync` domain a checkpoint may wait for that.
+    /// Clears `in_commit`. In the `Sync` domain this wakes a checkpoint that waits for the commit.
     pub(super) fn leave_commit(&self) {
         match self.shared_log {
             Some(log) => log.leave(&self.view, self.slot),
@@ -218,12 +219,12 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// The highest TxID whose writes may have been read.
+    /// Returns the highest TxID whose writes the transaction may have read.
     pub(super) fn newest_read(&self) -> u64 {
         self.reads.iter().fold(self.newest_seen, |newest, &(_, version)| newest.max(version))
     }
 
-    /// In the `Sync` domain, what was read may not be durable yet: waits until it is.
+    /// In the `Sync` domain, waits until the transactions whose writes were read are durable.
     pub(super) fn wait_for_reads(&mut self) -> Result<(), Abort> {
         if let Some(log) = self.shared_log
             && !self.view.memory.omitted(Step::SyncReadWait)
@@ -234,7 +235,8 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Has the scheme make the log durable under `transaction`; returns how many log records that took. STM and single-writer mode share it.
+    /// Makes the log durable under `transaction`, through the scheme. Returns the number of log records. The STM and single-writer mode
+    /// share this.
     #[inline]
     pub(super) fn make_durable(&mut self, transaction: u64) -> u64 {
         if self.scheme.in_place() {
@@ -247,7 +249,7 @@ impl<C: Control> Engine<C> {
         log_records
     }
 
-    /// Sees to it that what is to be stored home is at hand, before the scheme writes its copies back: clwb may evict them.
+    /// Loads the values that the commit stores home, before the scheme writes its copies back, because `clwb` may evict them.
     #[inline]
     pub(super) fn gather_home(&mut self) {
         if !self.scheme.in_place() {
@@ -265,7 +267,7 @@ impl<C: Control> Engine<C> {
     }
 }
 
-/// Encodes the first of `words` as log records, until `into` is full.
+/// Encodes words from the front of `words` as log records, until `into` is full.
 fn encode_words(words: &[(PersistentAddress, u64)], into: &mut [[u64; RECORD_BLOCKS as usize]]) {
     for (record, &(at, value)) in into.iter_mut().zip(words) {
         *record = Record::Data { address: at.offset(), value, mask: 0xff }.encode(false);

@@ -1,7 +1,7 @@
-//! How transactions are isolated, as a type: each control is compiled for itself, without a branch at each access.
+//! The isolation of transactions, as a type: the engine is compiled for each control, without a branch at each access.
 //!
-//! The control also decides between the two paths through the engine, of which [`Control`] says more: the product's, which is inlined, and the
-//! laboratory's, which the compiler sees once for all schemes, workloads and worlds.
+//! The control also selects one of the two paths through the engine ([`Control`]): the product's path, which is inlined, or the
+//! laboratory's, which is compiled once for all schemes, workloads and memories.
 
 use std::marker::PhantomData;
 
@@ -9,8 +9,8 @@ use crate::memory::{Memory, Native};
 use crate::scheme::{Erased, Product, SchemeObject, Schemes};
 use crate::transaction::Concurrency;
 
-/// A concurrency control, the memory that its transactions run on, and the path that they take through the engine. It is a part of the types of
-/// workers, stores and transactions, so that each is compiled for itself; a program that uses the default need not name it.
+/// A concurrency control, the memory that its transactions run on, and the path that they take through the engine. It is a type parameter
+/// of workers, stores and transactions, so that these are compiled for each control. A program that uses the default need not name it.
 ///
 /// The product's path is [`Product`] under [`Stm`] or [`SingleWriter`], compiled for each and inlined down to the store
 /// instruction. The laboratory's is [`Concurrency`], a control that is known while the program runs, with an [`Erased`]
@@ -39,14 +39,14 @@ pub trait Control: Copy + Default + Send + Sync + sealed::Sealed {
     type Memory: Memory;
     /// The scheme of its transactions, as the engine calls it.
     type Scheme: SchemeObject<Self::Memory> + Send;
-    /// Whether reads and writes are compiled into their callers, or called.
+    /// True if reads and writes are inlined into their callers.
     #[doc(hidden)]
     const INLINED: bool = true;
-    /// Whether a transaction that does not fit a log runs again as a large one.
+    /// True if a transaction that does not fit a log runs again as a large one.
     #[doc(hidden)]
     const ANY_SIZE: bool = true;
 
-    /// The control as a value.
+    /// Returns the control as a value.
     fn concurrency(self) -> Concurrency;
 }
 
@@ -58,19 +58,19 @@ mod sealed {
     impl<C, M> Sealed for super::Over<C, M> {}
 }
 
-/// The control [`Concurrency::Stm`], compiled for itself.
+/// The control [`Concurrency::Stm`], as a type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stm;
 
-/// The control [`Concurrency::SingleWriter`], compiled for itself.
+/// The control [`Concurrency::SingleWriter`], as a type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SingleWriter;
 
-/// The control `C` over memory `M`, in which there is no file to open.
+/// The control `C` over memory `M`, for pools that are not files.
 pub struct Over<C, M>(C, PhantomData<fn() -> M>);
 
 impl<C, M> Over<C, M> {
-    /// `control` over memory `M`.
+    /// Returns `control` over memory `M`.
     pub fn new(control: C) -> Self {
         Self(control, PhantomData)
     }
@@ -130,7 +130,7 @@ impl<M: Memory, C: Control<Scheme: SchemeObject<M>>> Control for Over<C, M> {
     }
 }
 
-/// How a pool is used while it is open: one control for all its workers, and the schemes that they may be of.
+/// The setup of an open pool: the control of all its workers, and the schemes that the pool may have.
 ///
 /// ```
 /// use strandline_core::Concurrency;
@@ -143,14 +143,14 @@ impl<M: Memory, C: Control<Scheme: SchemeObject<M>>> Control for Over<C, M> {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup<C = Stm> {
-    /// How transactions are isolated.
+    /// The control that isolates transactions.
     pub control: C,
-    /// The schemes that the pool may be of. Whoever leases a worker of another need not name it here.
+    /// The schemes that the pool may have when it is opened. A worker may be leased for another scheme without naming it here.
     pub schemes: Schemes,
 }
 
 impl<C> Setup<C> {
-    /// The same for a pool in memory `M`.
+    /// Returns this setup for a pool in memory `M`.
     pub(super) fn over<M>(self) -> Setup<Over<C, M>> {
         Setup { control: Over::new(self.control), schemes: self.schemes }
     }
@@ -159,7 +159,7 @@ impl<C> Setup<C> {
 macro_rules! setup_from {
     ($($control:ty)*) => {
         $(impl From<$control> for Setup<$control> {
-            /// With an application's schemes.
+            /// Returns a setup with the schemes of applications.
             fn from(control: $control) -> Self {
                 Self { control, schemes: Schemes::default() }
             }

@@ -1,16 +1,16 @@
-//! Free memory: what may be stored to freed chunks outside the log, and when.
+//! Free memory: the rules for stores to freed chunks that bypass the log.
 //!
-//! An ordinary transaction may use a freed chunk at once: its stores go through the log, keep versions for snapshots, and raise the
-//! versions of their lines. Two things store to free chunks *outside* the log: a compaction, which punches holes into the file, and the
-//! journal of a large transaction. Such a store may go to a chunk that was freed by transaction t only under four rules:
+//! An ordinary transaction may use a freed chunk immediately: its stores go through the log, keep versions for snapshots, and raise the
+//! versions of their lines. Two operations store to free chunks *outside* the log: a compaction, which punches holes into the file, and the
+//! journal of a large transaction. They may store to a chunk that transaction t freed only under four rules:
 //!
-//! 1. *Durable.* A durable checkpoint (in both slots, since one may be damaged later), or the durable watermark, is at or above t. That the
-//!    freeing is durable in the log is not enough: older records of the chunk would be replayed over what was stored.
-//! 2. *Snapshots.* No snapshot below t exists; or what is overwritten is kept as versions first, as by any commit.
-//! 3. *Readers.* The versions of the chunk's lines (STM), or the sequence (single writer), were raised after t and before the first store. So a
-//!    transaction that read its way to the chunk before t notices at its next read there, and readers need not register.
-//! 4. *Holes.* A punched chunk is allocated again only when the hole is durable, because an allocation does not log words that memory already
-//!    shows as zero.
+//! 1. *Durable.* A durable checkpoint (in both slots, since one may be damaged later), or the durable watermark, is at or above t. It is
+//!    not enough that the freeing is durable in the log, since recovery would replay older records of the chunk over the new contents.
+//! 2. *Snapshots.* No snapshot below t exists, or the contents are first kept as versions, as in any commit.
+//! 3. *Readers.* The versions of the chunk's lines (STM), or the sequence (single writer), were raised after t and before the first store.
+//!    So a transaction that was on its way to the chunk before t notices this at its next read there, and readers need not register.
+//! 4. *Holes.* A punched chunk is allocated again only when the hole is durable, because an allocation does not log words that are already
+//!    zero in memory.
 //!
 //! | | compaction ([`Worker::compact`]) | journal ([`Engine::overwrite_free`]) |
 //! |---|---|---|
@@ -19,24 +19,25 @@
 //! | 3 | the transaction that holds the chunks raises them | the large transaction has every lock, or the sequence |
 //! | 4 | a flush before the chunks are released | – |
 //!
-//! A bound of t is enough, and the transaction that takes the chunks out of use has one: its own TxID.
+//! t itself need not be known. An upper bound is enough: the TxID of the transaction that takes the chunks out of use.
 //!
-//! # Who waits for whom
+//! # The order of waits
 //!
-//! A transaction that finds no free chunk but held ones gives up everything it holds, the serial token or the writer's lock too, and waits until
-//! the compaction has released its chunks ([`Engine::wait_for_chunks`]). The compaction needs the token for that. It counts itself among those
-//! that want chunks until it ends, and a compaction that finds one holds no more chunks and ends early, so that compactions in a loop starve nobody.
+//! A transaction that needs a free chunk but finds only held ones releases everything that it holds, including the serial token or the
+//! writer's lock, and waits until the compaction has released its chunks ([`Engine::wait_for_chunks`]). The compaction needs the token for
+//! that. Until it ends, the transaction is counted among those that want chunks. A compaction that sees such a transaction holds no more
+//! chunks and ends early, so that compactions in a loop starve no transaction.
 //!
 //! # Tests
 //!
-//! Each rule is a [`Step`](crate::memory::Step) that the checker leaves out and must find: `lab/strandline-scheme-check/tests/all/free_memory.rs`, and the
-//! device world.
+//! Each rule is a [`Step`](crate::memory::Step). The checker leaves each out in turn and must find the fault:
+//! `lab/strandline-scheme-check/tests/all/free_memory.rs`, and the device world.
 //!
 //! # Crashes
 //!
-//! Chunks that are held when the power fails, or when a compaction fails, are freed when the pool is opened ([`Worker::release_held`]). Zeros that
-//! the file shows there may be in the page cache alone, left by a flush that failed, and no later flush makes them durable. So the
-//! bitmaps that may be there are zeroed by transactions first, whatever memory shows (rule 4).
+//! Chunks that are held when the power fails, or when a compaction fails, are freed when the pool is opened ([`Worker::release_held`]). The
+//! zeros that the file shows there may be only in the page cache, left by a flush that failed, and no later flush would make them durable.
+//! So transactions first zero the places where bitmaps may be, whatever memory shows (rule 4).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -49,31 +50,33 @@ use crate::memory::{LINE_BYTES, Memory, PersistentAddress, Step};
 use crate::scheme;
 use crate::transaction::{Abort, Transaction};
 
-/// Chunks held at a time at most. Transactions that need one of them wait.
+/// The most chunks that a compaction holds at a time. Transactions that need one of them wait.
 const MOST_CHUNKS: u64 = 256;
-/// Lines whose versions one transaction raises, if a chunk has not more: others meet their locks meanwhile.
+/// The number of lines whose versions one transaction raises at most, unless a single chunk has more. Other transactions meet their locks
+/// meanwhile.
 const MOST_LINES: u64 = 1 << 14;
 
-/// What part of a compaction did.
+/// The outcome of one step of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Bytes of free chunks whose space was released.
+    /// The bytes of free chunks whose disk space was released.
     pub punched_bytes: u64,
-    /// Bytes of free chunks that kept their space, because an older snapshot may read them.
+    /// The bytes of free chunks that kept their disk space, because an older snapshot may read them.
     pub kept_bytes: u64,
-    /// The chunk to go on from; `None` at the end of the heap, or if a transaction waits for free chunks.
+    /// The chunk at which the next step begins; `None` at the end of the heap, or if a transaction waits for free chunks.
     pub next: Option<u64>,
 }
 
 impl<C: Control> Worker<C> {
-    /// Releases the disk space of free chunks from number `from` on, of some at a time; transactions go on meanwhile. One thread compacts at a
-    /// time, in no transaction.
+    /// Releases the disk space of some free chunks, from number `from` on. Other transactions run meanwhile. Only one thread may compact at
+    /// a time, and not within a transaction.
     ///
     /// # Errors
-    /// The file system cannot punch holes into files, or fails; [`Error::Poisoned`]. Chunks may stay held then, until the pool is opened again.
+    /// Returns [`Error::Io`] if the file system fails or cannot punch holes, and [`Error::Poisoned`]. Chunks may then stay held until the
+    /// pool is opened again.
     pub fn compact(&mut self, from: u64) -> Result<Compacted> {
         self.tx.engine.count_holding();
-        // Whatever happens, nobody is to wait for ever.
+        // Counted also after a panic, so that no transaction waits for ever.
         let done = catch_unwind(AssertUnwindSafe(|| self.compact_some(from)));
         self.tx.engine.count_holding();
         done.unwrap_or_else(|panic| resume_unwind(panic))
@@ -98,7 +101,7 @@ impl<C: Control> Worker<C> {
         Ok(Compacted { punched_bytes, kept_bytes, next })
     }
 
-    /// Holds vacant chunks, and raises the versions of their lines. Returns them, and the chunk to go on from.
+    /// Holds vacant chunks, and raises the versions of their lines. Returns the chunks, and the one at which to continue.
     fn hold(&mut self, from: u64) -> Result<(Vec<u64>, Option<u64>)> {
         let engine = &self.tx.engine;
         let lines = engine.view.layout.geometry.chunk_bytes / LINE_BYTES;
@@ -119,10 +122,10 @@ impl<C: Control> Worker<C> {
         chunks.chunks(at_once).try_for_each(|chunks| self.run_later(|tx| tx.release_chunks(chunks)).map(drop))
     }
 
-    /// Frees the chunks that a compaction held when the power failed, after recovery. Nobody else uses the pool yet.
+    /// Frees the chunks that a compaction held when the power failed. Called after recovery, before anything else uses the pool.
     ///
     /// # Errors
-    /// [`Error::Poisoned`].
+    /// Returns [`Error::Poisoned`].
     pub fn release_held(&mut self) -> Result<()> {
         let held = heap::held(&self.tx.engine.view);
         let zeros = vec![0; self.tx.engine.most_changed() as usize];
@@ -144,17 +147,17 @@ impl<C: Control> Engine<C> {
         self.view.memory.wake(SharedLayout::HOLDING);
     }
 
-    /// The most words of the table that one transaction changes: what surely fits a log.
+    /// Returns the number of words of the table that one transaction changes at most, which always fits a log.
     fn most_changed(&self) -> u64 {
         let records = self.shared_log.map_or(u64::MAX, |log| log.most_records());
         records.min(self.view.layout.log_records() / 2).clamp(1, MOST_CHUNKS)
     }
 
-    /// Makes the freeing of these chunks durable, which are held and in ascending order, and punches them. The holes are durable on return, also
-    /// where the inner result is an error: the file system could not punch all of them.
+    /// Makes the freeing of these chunks durable, and punches them. The chunks are held and in ascending order. The holes are durable on
+    /// return. The inner result is an error if the file system could not punch all of them.
     ///
     /// # Errors
-    /// The device failed: the chunks must not be released.
+    /// Returns an error if the device failed. The chunks must then not be released.
     fn punch(&self, chunks: &[u64]) -> Result<std::io::Result<()>> {
         let (view, memory) = (&self.view, &self.view.memory);
         if !memory.omitted(Step::FreeDurable) {
@@ -182,16 +185,17 @@ impl<C: Control> Engine<C> {
         Ok(punched)
     }
 
-    /// A large transaction is about to store to these lines of chunks that were free when it began, for its journal.
+    /// Keeps versions of these lines, which a large transaction is about to overwrite for its journal. They are in chunks that were free
+    /// when it began.
     pub(super) fn overwrite_free(&self, transaction: u64, lines: impl Iterator<Item = PersistentAddress>) {
         if self.is_older_read(transaction) && !self.view.memory.omitted(Step::FreeJournalVersions) {
             versions::keep(&self.view, transaction, lines);
         }
     }
 
-    /// Takes the locks of all lines of these bytes, whose versions rise when the transaction commits.
+    /// Takes the locks of all lines in these bytes, whose versions increase when the transaction commits.
     pub(super) fn own_lines(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
-        // A large transaction has all of them.
+        // A large transaction holds all locks already.
         if self.large.is_some() || self.view.memory.omitted(Step::FreeVersions) {
             return Ok(());
         }
@@ -199,7 +203,7 @@ impl<C: Control> Engine<C> {
         (0..lines).try_for_each(|line| self.own_stm(at.byte(line * LINE_BYTES)).map(drop))
     }
 
-    /// Ends the attempt, which found held chunks where it needs free ones.
+    /// Ends an attempt that needs free chunks and found held ones.
     #[cold]
     pub(super) fn want_chunks(&mut self) -> Abort {
         self.awaits_chunks = true;
@@ -210,7 +214,7 @@ impl<C: Control> Engine<C> {
         self.doom(Abort::Conflict)
     }
 
-    /// After an attempt that was rolled back: whether it found its chunks held. Then it has waited until they are released.
+    /// After a rollback: if the attempt found the chunks that it needs held, waits until they are released. Returns whether it waited.
     pub(super) fn wait_for_chunks(&mut self) -> bool {
         std::mem::take(&mut self.awaits_chunks) && self.wait_for_release()
     }
@@ -220,7 +224,7 @@ impl<C: Control> Engine<C> {
         if self.view.memory.omitted(Step::FreeWait) {
             return false;
         }
-        // The compaction needs it.
+        // The compaction needs the token to release its chunks.
         self.release_token();
         let memory = &self.view.memory;
         loop {
@@ -232,7 +236,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Ends what [`Engine::want_chunks`] began, when the transaction has ended.
+    /// Undoes [`Engine::want_chunks`], when the transaction has ended.
     pub(super) fn stop_wanting(&mut self) {
         if self.wants_chunks {
             self.wants_chunks = false;

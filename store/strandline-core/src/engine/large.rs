@@ -1,32 +1,34 @@
-//! Transactions that do not fit a log: they run alone and store home at once.
+//! Transactions that do not fit a log: they run alone and store home immediately.
 //!
 //! # The protocol
 //!
-//! A transaction that finds the log too small, though it has it to itself, ends, and its closure runs again as a *large* one:
+//! If a transaction does not fit the log although no other transaction uses the log, it ends, and its closure runs again as a *large* one:
 //!
-//! 1. It keeps everybody else from running: with the serial token it takes every lock (STM), or it has the writer's lock and makes
-//!    the sequence odd (single writer). While it waits for locks, transactions that only read run: they take none, and read what is locked at a
-//!    snapshot. Then it registers a snapshot of the state before it, so that the versions of lines are kept before they change. Snapshots that
-//!    begin from now on see that state (`versions.rs`); transactions that only read, and would wait for it, read at one. Where the versions have no
-//!    room any more, who begins waits until it has ended. Whatever has committed is made durable at home: bulk persistence, or under `Sync` a
-//!    checkpoint. So the logs say nothing that matters while it runs.
+//! 1. It keeps all others from running. With the serial token it takes every lock (STM), or it has the writer's lock and makes the sequence
+//!    odd (single writer). While it waits for locks, read-only transactions still run: they take no locks, and read locked lines at a
+//!    snapshot. Then it registers a snapshot of the state before it, so that versions of lines are kept before they change. Snapshots that
+//!    begin from now on see that state (`versions.rs`), and read-only transactions that would have to wait read at such a snapshot. If
+//!    there is no room for more versions, transactions and snapshots that begin wait until the large one has ended. Then everything that
+//!    has committed is made durable at home: by bulk persistence or, under `Sync`, by a checkpoint. So recovery needs nothing from the logs
+//!    while the transaction runs.
 //! 2. It publishes `in_commit` and takes its TxID T.
-//! 3. It stores home. Before a granule of 512 bytes changes for the first time, its contents go into an undo journal in the pool, durably
-//!    (`log/journal.rs`). What is in a chunk that was free when the transaction began needs no such copy: it will be
-//!    free again if this one is taken back, and nobody relies on what a free chunk holds but older snapshots, for which versions are
-//!    kept of what this transaction and its journal overwrite there (`free_memory.rs`).
-//! 4. Commit: what it has changed is written back and fenced; then the journal ends by one word, durably. Abort: the journal is put
-//!    back first.
+//! 3. It stores home. Before a granule of 512 bytes changes for the first time, its contents are saved durably in an undo journal in the
+//!    pool (`log/journal.rs`). A chunk that was free when the transaction began needs no such copy: it will be free again after a rollback,
+//!    and only older snapshots rely on the contents of a free chunk. For those, versions are kept of the words that the transaction and its
+//!    journal overwrite there (`free_memory.rs`).
+//! 4. Commit: the changed pages are written back and fenced; then one word ends the journal, durably. Abort: the journal is first copied
+//!    back.
 //!
-//! Recovery puts a journal back that has not ended. Doing so twice makes no difference.
+//! Recovery copies a journal back that has not ended. To do so twice makes no difference.
 //!
-//! Under `Sync` home is a private mapping and nothing that is stored there is durable by itself. So the journal has to be durable
-//! only before pages are written to the heap file, which happens when many are dirty, and at the end (`sync/alone.rs`).
+//! Under `Sync` home is a private mapping, and nothing stored there is durable by itself. So the journal must be durable only before pages
+//! are written to the heap file, which happens when many are dirty, and at the end (`sync/large_transactions.rs`).
 //!
-//! It runs alone because it is rare. Logs that grow with the transaction would write all data twice, and keep all of it in memory until the commit. In
-//! `lab/strandline-scheme-check/tests/all/`, `large.rs` cuts it at every step, and `beside_large.rs` reads beside it.
+//! It runs alone because it is rare. The alternative, logs that grow with the transaction, would write all data twice and keep all of it in
+//! memory until the commit. Of the tests in `lab/strandline-scheme-check/tests/all/`, `large.rs` interrupts it at every step, and
+//! `beside_large.rs` reads while it runs.
 //!
-//! Memory outside the pool: some bytes for each page that was changed, and versions as long as they have room. Under `Sync`, once dirty pages are
+//! Memory outside the pool: a few bytes for each changed page, and versions as long as there is room. Under `Sync`, once dirty pages are
 //! written, clean pages beyond the bound of the pool's copies are released.
 
 use std::collections::HashMap;
@@ -42,12 +44,12 @@ use crate::transaction::{Abort, Concurrency};
 use super::versions::{self, Registration};
 use super::{Control, Engine, State};
 
-/// Granules besides those of whole words of the table that taking chunks changes, at most: the first and the last of the words, and
-/// what says how many chunks there are.
+/// The granules that an allocation of chunks changes at most, besides those that lie completely within the chunks' words of the table: the
+/// first and the last ones of these words, and the one with the number of chunks.
 const GRANULES_OF_TAKING: u64 = 3;
-/// So many words are given to the log without asking how large it is.
+/// Up to this number of words, the size of the log is not checked in advance.
 const SURELY_FITS: u64 = 1 << 12;
-/// A page of whose granules none has to be saved any more.
+/// The mask of a page with no granule left to save.
 const ALL_SAVED: u8 = u8::MAX;
 const _: () = assert!(PAGE_BYTES / GRANULE_BYTES == u8::BITS as u64);
 const _: () = assert!(PAGE_BYTES / LINE_BYTES == u64::BITS as u64);
@@ -73,13 +75,13 @@ impl ChangedPage {
     }
 }
 
-/// A large transaction that runs.
+/// A running large transaction.
 pub(super) struct Large {
     transaction: u64,
-    /// What keeps the state before it for snapshots.
+    /// The snapshot that keeps the state before the transaction.
     pin: Option<Registration>,
     journal: Journal,
-    /// `Sync`: how many of the journal's granules are durable.
+    /// `Sync`: the number of the journal's granules that are durable.
     durable: u64,
     /// The pages that may have changed, in groups of [`PAGES_TOGETHER`] neighbours.
     pages: Vec<ChangedPage>,
@@ -87,16 +89,16 @@ pub(super) struct Large {
     places: HashMap<u64, usize>,
     /// The page that changed last, and its index in `pages`.
     last_page: (u64, usize),
-    /// By chunk whose word in the table has changed, whether the chunk was free before.
+    /// For each chunk whose word in the table has changed, whether the chunk was free before.
     chunks: HashMap<u64, bool>,
-    /// The journal is being given another chunk.
+    /// True while the journal gets another chunk.
     is_extending: bool,
-    /// The chunk from which on another one is looked for.
+    /// The chunk at which the search for the journal's next chunk begins.
     looked_up_to: u64,
 }
 
 impl Large {
-    /// The snapshot of the state before it.
+    /// Returns the snapshot of the state before the transaction.
     pub fn pin(&self) -> Option<Registration> {
         self.pin
     }
@@ -110,14 +112,15 @@ impl Large {
         })
     }
 
-    /// Whether `chunk`, which is free, was so before this transaction.
+    /// Returns whether `chunk`, which is free now, was free before this transaction.
     pub fn was_free(&self, chunk: u64) -> bool {
         self.chunks.get(&chunk) != Some(&false)
     }
 }
 
 impl<C: Control> Engine<C> {
-    /// Lets the transaction run again as a large one, if there are such here.
+    /// After an error for a transaction that is too large, has it run again as a large one, if this pool has large ones. Returns other
+    /// errors.
     #[cold]
     pub(super) fn grow_large(&mut self, error: Error) -> Result<()> {
         match error {
@@ -130,20 +133,21 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Whether so many words that follow one another will not fit the log, so that there is no need to try.
+    /// Returns whether `words` consecutive words certainly do not fit the log, so that the attempt can be skipped.
     pub(super) fn is_too_large_for_log(&self, words: u64) -> bool {
         words > SURELY_FITS
             && self.takes_any_size
             && self.shared_log.is_some_and(|log| !log.may_fit(&self.view.memory, words))
     }
 
-    /// The attempt that begins is to be a large one: takes what has to be taken before the serial token or the writer's lock.
+    /// Prepares an attempt as a large transaction: takes the lock that comes before the serial token and the writer's lock in the order of
+    /// locks.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`], and nothing is taken then.
+    /// Returns [`Error::Deadlock`]; the lock is not held then.
     #[cold]
     pub(super) fn prepare_large(&mut self) -> Result<()> {
-        // Whoever has the lock of bulk persistence may wait for the queue, and not the other way round.
+        // A thread with the lock of bulk persistence may wait for the queue, so a thread with the queue must not wait for that lock.
         self.leave_queue();
         match self.shared_log {
             Some(_) => Ok(()),
@@ -151,7 +155,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Releases what [`Engine::prepare_large`] took, if the token or the lock could not be had.
+    /// Releases the lock that [`Engine::prepare_large`] took, if the token or the writer's lock could not be taken.
     #[cold]
     pub(super) fn give_up_large(&mut self) {
         if self.shared_log.is_none() {
@@ -159,17 +163,17 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// The attempt that begins, which has the serial token or the writer's lock, is to be a large one.
+    /// Begins a large transaction in an attempt that has the serial token or the writer's lock.
     ///
     /// # Errors
-    /// The device failed; [`Error::Deadlock`]. The token is given back then.
+    /// Returns an error if the device failed, or [`Error::Deadlock`]. The token has then been released.
     #[cold]
     pub(super) fn begin_large(&mut self) -> Result<()> {
         let pin = match self.keep_others_out() {
             Ok(pin) => pin,
             Err(error) => {
                 self.view.memory.event(Event::Abort);
-                // The versions that its locks had are not known any more: a newer one makes readers look again.
+                // The locks' previous versions are not known any more. A newer one makes readers validate again.
                 self.release_owned_locks(self.view.memory.load(SharedLayout::CLOCK));
                 self.give_up_large();
                 self.release_token();
@@ -213,14 +217,14 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Nobody else runs a transaction when this returns, or reads home otherwise than at a snapshot. Returns what keeps the present state for
-    /// these, if there is room for it.
+    /// Waits until no other transaction runs or reads home except at a snapshot. Returns the registration that keeps the present state for
+    /// snapshots, if there is room for versions.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`]; locks may be held then.
+    /// Returns [`Error::Deadlock`]; the transaction may hold locks then.
     fn keep_others_out(&self) -> Result<Option<Registration>> {
         let memory = &self.view.memory;
-        // When nobody else takes a TxID any more.
+        // Called when no other thread can take a TxID any more.
         let pin = || versions::pin(&self.view, memory.load(SharedLayout::CLOCK) + 1);
         Ok(match self.concurrency() {
             Concurrency::Stm => {
@@ -228,7 +232,7 @@ impl<C: Control> Engine<C> {
                 pin()
             }
             Concurrency::SingleWriter => {
-                // Before readers find the sequence odd, so that they know that it is for long.
+                // The snapshot comes before the odd sequence, so that readers that see the latter know that it lasts.
                 let pin = pin();
                 memory.store(SharedLayout::SEQUENCE, memory.load(SharedLayout::SEQUENCE) + 1);
                 pin
@@ -237,7 +241,7 @@ impl<C: Control> Engine<C> {
         })
     }
 
-    /// Ends that; what it may have changed has version `version`.
+    /// Undoes [`keep_others_out`](Self::keep_others_out). The lines that may have changed get version `version`.
     fn let_others_in(&mut self, version: u64) {
         let memory = &self.view.memory;
         match self.concurrency() {
@@ -267,8 +271,8 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// The allocator is about to take chunks: sees to it that the journal has room for what that changes, so that it does not take
-    /// them itself.
+    /// Extends the journal, if it has no room for the words that an allocation of `chunks` chunks will change. Otherwise the journal would
+    /// take chunks in the middle of the allocation.
     #[cold]
     pub(super) fn begin_taking_large(&mut self, chunks: u64) -> Result<(), Abort> {
         let words = GRANULE_BYTES / WORD_BYTES;
@@ -281,7 +285,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Stores words of one page home.
+    /// Stores words of one page home, after it has saved the old ones.
     fn change(&mut self, at: PersistentAddress, values: &[u64]) -> Result<(), Abort> {
         let bytes = WORD_BYTES * values.len() as u64;
         self.take_lacking_space_at(at)?;
@@ -352,12 +356,12 @@ impl<C: Control> Engine<C> {
         versions::keep(&self.view, transaction, lines.map(|line| start.byte(LINE_BYTES * line)));
     }
 
-    /// Whether there may be a snapshot of an earlier state than the one at which large transaction `transaction` has begun.
+    /// Returns whether there may be a snapshot of an earlier state than the one in which large transaction `transaction` began.
     pub(super) fn is_older_read(&self, transaction: u64) -> bool {
         self.view.has_snapshot_before(transaction - 1)
     }
 
-    /// Under `Sync`, marks the page of `at`, in which something is about to change.
+    /// Under `Sync`, marks the page of `at` as dirty; it is about to change.
     fn mark(&self, at: PersistentAddress) {
         if let Some(log) = self.shared_log {
             log.mark_dirty(&self.view, std::iter::once(at));
@@ -367,7 +371,7 @@ impl<C: Control> Engine<C> {
     /// Under `Sync`, writes the dirty pages if there are many.
     fn write_if_dirty(&mut self) -> Result<(), Abort> {
         let (Some(log), Some(large)) = (self.shared_log, &mut self.large) else { return Ok(()) };
-        // What the journal is being given is not in it yet.
+        // While the journal is extended, it does not contain its new chunk yet.
         if large.is_extending || !log.is_dirty_enough(&self.view) {
             return Ok(());
         }
@@ -378,7 +382,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Saves what lies at these bytes of one page, unless that was done, or need not be.
+    /// Saves the contents of these bytes of one page in the journal, unless that was done or is not necessary.
     fn save(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
         let wanted = ChangedPage::parts(at, bytes, GRANULE_BYTES) as u8;
         loop {
@@ -395,7 +399,7 @@ impl<C: Control> Engine<C> {
             }
             let missing = wanted & !large.pages[place].saved;
             if !large.is_extending && large.journal.is_short(missing.count_ones().into()) {
-                // Perhaps that saves some of them.
+                // The extension may save some of these granules itself, so they are checked again.
                 self.extend_journal()?;
                 continue;
             }
@@ -421,12 +425,12 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Whether what is written makes a chunk of the heap the journal's.
+    /// Returns whether the present writes turn a chunk of the heap into one of the journal.
     pub(super) fn is_extending_journal(&self) -> bool {
         self.large.as_ref().is_some_and(|large| large.is_extending)
     }
 
-    /// Takes another chunk for the journal.
+    /// Allocates another chunk for the journal.
     fn extend_journal(&mut self) -> Result<(), Abort> {
         let Some(large) = &mut self.large else { return Ok(()) };
         large.is_extending = true;
@@ -464,7 +468,7 @@ impl<C: Control> Engine<C> {
             self.note_vacating(log, transaction);
         }
         let ended = self.end_large();
-        // In memory it has happened, and cannot be taken back.
+        // In memory the transaction has happened and cannot be undone.
         let acknowledged = ended.map_err(|error| self.fail(error));
         self.tally.commits.add(u64::from(acknowledged.is_ok()));
         self.statistics.acknowledged += u64::from(acknowledged.is_ok());
@@ -474,7 +478,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// What a large transaction has changed becomes durable, and others may run.
+    /// Makes the changes of a large transaction durable, and lets others run.
     fn end_large(&mut self) -> Result<()> {
         let Some(mut large) = self.large.take() else { return Ok(()) };
         self.state = State::Writing;
@@ -504,7 +508,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Takes a large transaction back.
+    /// Rolls a large transaction back.
     #[cold]
     pub(super) fn roll_back_large(&mut self, why: Abort) {
         let Some(large) = self.large.take() else { return };
@@ -513,10 +517,10 @@ impl<C: Control> Engine<C> {
         self.large = Some(large);
         self.view.memory.event(Event::Abort);
         if self.shared_log.is_some() {
-            // The log knows no gap: it is a transaction that has changed nothing.
+            // TxIDs in the log have no gaps, so this counts as a transaction that changed nothing.
             self.view.memory.event(Event::Commit(transaction));
         }
-        // If that fails the pool is poisoned, and says so from now on.
+        // If this fails, the pool is poisoned, and later operations report that.
         let _ = self.end_large();
         match why {
             Abort::Conflict => self.tally.conflicts.add(1),
@@ -524,7 +528,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Waits until others have released their locks, and takes every one.
+    /// Takes every lock, and waits for those that others hold.
     fn take_all_locks(&self) -> Result<()> {
         let memory = &self.view.memory;
         for word in self.guards.locks() {

@@ -1,22 +1,22 @@
-//! Lending: a reader gets the pages of an extent as they lie in memory, without a copy.
+//! Lending: a reader gets the pages of an extent as they are in memory, without a copy.
 //!
 //! # The protocol
 //!
-//! Pages of an extent are written once, by the transaction that allocates them: a value that replaces another one gets pages of its own. So their contents
-//! stay the same until they are freed and handed out again. In a pool in the `Sync` domain:
+//! Pages of an extent are written once, by the transaction that allocates them: a new value gets pages of its own. So their contents stay
+//! the same until they are freed and handed out again. In a pool in the `Sync` domain:
 //!
-//! 1. Only a reader that is registered as a snapshot borrows pages. A read-only transaction that is not registered yet registers, and goes on if nothing that it has
-//!    read has changed.
-//! 2. A transaction that frees pages while there are snapshots marks them as unsettled in its commit, before it stores home (`engine/past_log.rs`). The marks last
-//!    while a snapshot exists that is older than the freeing.
-//! 3. The borrower first counts itself, until the snapshot ends. Then it checks that the snapshot sees the pages as pages of an extent that are allocated, and that
-//!    they are not marked: nobody has freed them. Otherwise it copies them.
-//! 4. Marked pages, and chunks that have some, are handed out to nobody while there are a borrower and a snapshot older than the last commit. A snapshot that was
-//!    ended for want of room counts until it is dropped. The allocator looks for marks after it has read the bitmap in its transaction: each freeing
-//!    that it has seen is marked by then, and any other makes the transaction conflict.
+//! 1. Only a reader that is registered as a snapshot borrows pages. A read-only transaction that is not registered yet registers then, and
+//!    continues if nothing that it has read has changed.
+//! 2. A transaction that frees pages while there are snapshots marks them as unsettled in its commit, before it stores home
+//!    (`engine/past_log.rs`). The marks last while a snapshot exists that is older than the freeing.
+//! 3. The borrower first counts itself, until the snapshot ends. Then it checks that, at the snapshot, the pages are allocated as pages of
+//!    an extent, and that they are not marked, so that no transaction has freed them. Otherwise it copies them.
+//! 4. While there are a borrower and a snapshot older than the last commit, the allocator does not hand out marked pages, nor chunks that
+//!    have some. A snapshot that was ended for want of room counts until it is dropped. The allocator checks the marks after it has read
+//!    the bitmap in its transaction: each freeing that it sees there has been marked by then, and any other makes the transaction conflict.
 //!
-//! An ordinary transaction has not marked what it has freed itself; it does not take that again, since it takes only pages that are free at home. A large one marks at
-//! once.
+//! An ordinary transaction has not marked the pages that it has freed itself; it cannot allocate them again, since it takes only pages that
+//! are free at home. A large transaction marks pages when it frees them.
 
 use crate::heap;
 use crate::layout::SharedLayout;
@@ -26,10 +26,11 @@ use crate::transaction::Abort;
 use super::{Control, Engine, State, versions};
 
 impl<C: Control> Engine<C> {
-    /// Returns whether `pages` pages of an extent from `at` on can be borrowed until the transaction ends. It reads at a snapshot from here on, if it can.
+    /// Returns whether `pages` pages of an extent from `at` on can be borrowed until the transaction ends. From here on the transaction
+    /// reads at a snapshot, if it can.
     ///
     /// # Errors
-    /// A conflict: something that it has read has changed since. The snapshot was ended.
+    /// Returns an error after a conflict, if anything that the transaction has read has changed since. The snapshot was ended then.
     pub(super) fn prepare_to_borrow(&mut self, at: PersistentAddress, pages: u64) -> Result<bool, Abort> {
         let Some(log) = self.shared_log else { return Ok(false) };
         if let State::Reading = self.state
@@ -56,7 +57,7 @@ impl<C: Control> Engine<C> {
         Ok(memory.omitted(Step::LendMarks) || log.unsettled(memory, at, pages * PAGE_BYTES) == 0)
     }
 
-    /// The transaction or snapshot ends, and has nothing borrowed any more.
+    /// Ends the loans of a transaction or snapshot that ends.
     pub(super) fn give_back_borrowed(&mut self) {
         if std::mem::take(&mut self.borrows)
             && let Some(log) = self.shared_log
@@ -65,29 +66,30 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Returns the first `bytes` bytes of pages of an extent as they lie in memory; `None` where they must be copied.
+    /// Returns the first `bytes` bytes of pages of an extent as they are in memory; `None` if they must be copied.
     ///
     /// # Safety
-    /// As [`Read::borrow_pages`](crate::Read::borrow_pages) demands.
+    /// The caller guarantees what [`Read::borrow_pages`](crate::Read::borrow_pages) demands.
     pub(super) unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         match self.state {
-            // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The pages were allocated
-            // at the snapshot's time and had not been freed when it was counted: rule 3. A transaction that frees them commits later, and by rules 2 and 4 the
-            // allocator hands them out to nobody until the snapshot has ended; until then nobody writes to them.
+            // SAFETY: this borrows the transaction, so that it cannot end meanwhile, and it is registered as a snapshot until it ends. The
+            // pages were allocated at the snapshot's time and had not been freed when it was counted: rule 3. A transaction that frees them
+            // commits later, and by rules 2 and 4 the allocator does not hand them out until the snapshot has ended; until then no thread
+            // writes to them.
             State::LookingBack(_) if self.borrows => unsafe { self.view.memory.borrow(at, bytes) },
             _ => None,
         }
     }
 
-    /// There is no room, perhaps only because somebody always borrows something. Two checkpoints tell the marked pages that nobody can have borrowed from the
-    /// others.
+    /// Called when there is no free memory, perhaps only because pages are borrowed all the time. Asks for a checkpoint: two of them
+    /// separate the marked pages that no reader can have borrowed from the others.
     pub(super) fn tell_returned(&self) {
         if let Some(log) = self.shared_log.filter(|log| log.are_borrowed(&self.view.memory)) {
             log.ask_for_checkpoint(&self.view.memory);
         }
     }
 
-    /// Returns which of the `pages` pages from the one at `at` on, 64 at most, may be lent to snapshots though they are free, as bits.
+    /// Returns a bit mask of those pages, of the `pages` (at most 64) from `at` on, that may be lent to snapshots although they are free.
     pub(super) fn lent_pages(&self, at: PersistentAddress, pages: u64) -> u64 {
         let memory = &self.view.memory;
         match self.shared_log {

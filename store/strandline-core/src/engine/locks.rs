@@ -1,4 +1,4 @@
-//! The engine where isolation is by locks: see `transaction/locks.rs`.
+//! The engine with isolation by locks: see `transaction/locks.rs`.
 
 use super::{Control, Engine, renew};
 use crate::error::Error;
@@ -9,7 +9,7 @@ use crate::transaction::locks::lock_of;
 use crate::transaction::{Abort, Concurrency, Lock};
 
 impl<C: Control> Engine<C> {
-    /// A transaction begins, its first attempt, with this lock set; `None`: it declares nothing.
+    /// Declares the lock set of a transaction before its first attempt; `None` if it declares none.
     pub(super) fn declare(&mut self, locks: Option<&[Lock]>) {
         renew(&mut self.locks.region, locks.and_then(Lock::first_region));
         if self.concurrency() == Concurrency::Locks {
@@ -17,7 +17,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Takes the locks that are known to be needed, in order.
+    /// Takes the locks that are known to be necessary, in order.
     pub(super) fn begin_locks(&mut self) {
         let locks = &mut self.locks;
         locks.fresh.clear();
@@ -30,19 +30,19 @@ impl<C: Control> Engine<C> {
         self.scheme.locks_taken(&self.view);
     }
 
-    /// Takes the lock of the word at `at`, if it is free.
+    /// Takes the lock of the word at `at`. Fails if another transaction holds it.
     fn need(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         self.need_lock(at, lock_of)
     }
 
-    /// Takes one of the locks of the word at `at`, if it is free.
+    /// Takes the lock that `lock_of` returns for the word at `at`. Fails if another transaction holds it.
     fn need_lock(
         &mut self,
         at: PersistentAddress,
         lock_of: impl Fn(&View<C::Memory>, PersistentAddress) -> u32,
     ) -> Result<(), Abort> {
         loop {
-            // Again after it was taken: the heap may have given the word another lock meanwhile.
+            // Determined again after the lock was taken, because the heap may have given the word another lock meanwhile.
             let lock = lock_of(&self.view, at);
             if self.locks.holds(lock) {
                 return Ok(());
@@ -68,7 +68,7 @@ impl<C: Control> Engine<C> {
     /// Reads words of one line.
     pub(super) fn read_line_locks(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.lock_to_read(at)?;
-        // The words of a line share a lock, but for those of the chunk table.
+        // The words of a line have the same lock, except in the chunk table.
         for word in 1..into.len() as u64 {
             let at = at.word(word);
             if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
@@ -79,7 +79,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Sees to it that the transaction has the locks of the word at `at`, or may take them.
+    /// Takes the locks of the word at `at`, if the transaction may write to it.
     pub(super) fn lock_to_write(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let lock = lock_of(&self.view, at);
         if !self.locks.holds(lock) {
@@ -90,7 +90,7 @@ impl<C: Control> Engine<C> {
             self.need(at)?;
         }
         if at >= self.view.layout.chunk_table && at < self.view.layout.chunks {
-            // The words of other lines share a lock already.
+            // Elsewhere, the words of a line have the same lock already.
             self.need_lock(at, Lock::of_line)?;
         }
         Ok(())
@@ -102,7 +102,7 @@ impl<C: Control> Engine<C> {
         self.doom(Abort::Failed)
     }
 
-    /// Commits, as far as the scheme commits at once.
+    /// Commits. Some schemes commit later, in groups.
     pub(super) fn commit_locks(&mut self) -> Result<(), Abort> {
         if self.writes.is_empty() {
             self.scheme.end_locked(&self.view, &mut self.locks);

@@ -1,51 +1,56 @@
-//! What the concurrency controls share: a worker's running transaction, its read and write sets, and the
-//! order of a commit.
+//! The engine: a worker's running transaction, its read and write sets, and the order of a commit. The concurrency controls share it.
 //!
-//! # What a transaction can be
+//! # The states of a transaction
 //!
 //! | `State` | entered by | left by | a read sees | a write |
 //! |---|---|---|---|---|
 //! | `Writing` | the beginning of a transaction that may write | the end; a savepoint | its own words, else home under the control's rules | goes to the write set |
-//! | `Noting` | the first savepoint | the release of the last one; the end | the same | first notes what was there |
-//! | `Large` | the beginning of a run that is not to use a log | the end | home: nobody else runs | is stored home, after the journal has what was there; is noted first where there are savepoints |
+//! | `Noting` | the first savepoint | the release of the last one; the end | as in `Writing` | first notes the old contents |
+//! | `Large` | the beginning of a run that does not use a log | the end | home, since no other transaction runs | is stored home, after the journal has the old contents; with savepoints it is noted first |
 //! | `Reading` | the beginning of a transaction that only reads | the end; a conflict | home under the control's rules | is refused |
 //! | `LookingBack` | the second attempt of one that only reads, one that would wait for a large one, or one that borrows pages; a [`Snapshot`] | the end | home as it was at the snapshot | is refused |
 //!
-//! Beside that a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt
-//! on and if it is large, in single-writer mode if it may write, or from its ninth attempt on. Under `Locks` none is large or looks back.
+//! In addition, a transaction may hold a token that keeps others from beginning (`holds_lock`): under the STM from its sixth attempt on and
+//! if it is large; in single-writer mode if it may write, or from its ninth attempt on. Under `Locks` no transaction is large or reads at a
+//! snapshot.
 //!
 //! # The order of a commit
 //!
 //! | | STM | single writer |
 //! |---|---|---|
-//! | 1 | publish `in_commit`, take the TxID (the clock), publish it | the same, where somebody waits for it |
-//! | 2 | validate what was read | – |
+//! | 1 | publish `in_commit`, take the TxID (the clock), publish it | the same, if snapshots or bulk persistence may wait for it |
+//! | 2 | validate the reads | – |
 //! | 3 | write log lines and commit record; fence: acknowledged | the same |
 //! | 4 | keep old versions for snapshots, store home | the same, with an odd sequence while home is stored |
 //! | 5 | release the locks, with the TxID as their version | release the writer's lock |
 //!
-//! 1 comes first because bulk persistence, checkpoints and new snapshots wait for transactions in commit. 2 comes before 3 because a commit record that
-//! a cache evicts is a commit. 3 comes before 4 so that a crash may find any part of the transaction at home: the log has all of it.
+//! Step 1 comes first because bulk persistence, checkpoints and new snapshots wait for transactions in commit. Step 2 comes before 3
+//! because a commit record that a cache evicts is a commit. Step 3 comes before 4 so that after a crash any part of the transaction may be
+//! at home: the log has all of it.
 //!
-//! In the `Sync` domain a transaction that has written past the log (`past_log.rs`) first flushes the heap file. Then validation comes, under the latch of the shared log. The log's `append` then takes the TxID, and the commit waits for the
-//! flush after 5, holding nothing, so that conflicting transactions share a flush.
+//! In the `Sync` domain a transaction that has written past the log (`past_log.rs`) first flushes the heap file. Then it validates, under
+//! the latch of the shared log. The log's `append` takes the TxID. The commit waits for the flush after step 5, when it holds no locks, so
+//! that conflicting transactions share a flush.
 //!
-//! # Who waits for whom
+//! # The order of waits
 //!
-//! Locks are taken in this order. While a thread holds one, it waits neither for an earlier one nor for a thread that may wait for it:
+//! Locks are taken in this order. While a thread holds one, it does not wait for an earlier one, nor for a thread that may wait for one
+//! that it holds:
 //!
 //! 1. the lock of bulk persistence ([`SharedLayout::BULK`]): a thread that persists in bulk, and a large transaction before it begins;
 //! 2. the queue of transactions in conflict ([`SharedLayout::QUEUE`]), then the serial token ([`SharedLayout::SERIAL`]); or the writer's lock;
-//! 3. leases of logs. A pool changes its scheme under these, and persists in bulk, but only while no worker exists that could hold 1 or 2;
+//! 3. the latch of the leases of logs. A pool changes its scheme under it, and persists in bulk, but only while no worker exists that could
+//!    hold 1 or 2;
 //! 4. the STM's locks of lines. A transaction that meets another's waits briefly, then releases its own and runs again;
 //! 5. in the `Sync` domain: room in the log, the gate and `in_commit`, the latch of checkpoints, the latch of the log;
 //! 6. the growth of the file, and the device.
 //!
-//! A transaction that writes past the log waits for commits that are under way, and for a flush of the log, with its locks; neither needs these. Otherwise a transaction that needs what only another thread can provide releases what it holds first: when its log is full it drops the token before it persists
-//! in bulk, and it waits for chunks that a compaction holds with nothing in hand. A checkpoint waits only for transactions in commit, and these
+//! A transaction that writes past the log waits with its locks for running commits and for a flush of the log; neither needs these locks.
+//! Otherwise a transaction that waits for another thread first releases its locks: if its log is full it drops the token before it persists
+//! in bulk, and it waits without any lock for chunks that a compaction holds. A checkpoint waits only for transactions in commit, and these
 //! only for processors. Readers take no locks and wait for no token.
 //!
-//! The order ends at the pool. Waits for another pool, inside a transaction of this one, go through `memory/deadlock.rs`.
+//! This order holds within a pool. A transaction of one pool that waits for another pool does so through `memory/deadlock.rs`.
 
 use std::sync::Arc;
 
@@ -83,117 +88,117 @@ pub use free_memory::Compacted;
 pub use snapshot::{Snapshot, SnapshotUsage};
 pub use worker::{Tx, Worker};
 
-/// Transactions that write after which others may run: much less than the system gives a thread at a time, and much longer than changing
-/// threads takes.
+/// The number of writing transactions after which a worker lets other threads run. They take much less time than a time slice of the
+/// system, and much longer than a switch of threads.
 const TURN: u64 = 512;
-/// Attempts after which a transaction asks that no others begin.
+/// The number of attempts after which a transaction takes the token that keeps others from beginning.
 const SERIAL_AFTER: u32 = 5;
-/// Conflicts that a worker which [retries at once](Worker::retry_at_once) answers by running the transaction again. After these it waits as
-/// others do. A preempted holder of a lock has the processor again before: 9 ms, a time slice of eight threads on four cores, have no room for
-/// so many attempts, each of which takes 0.1 us at least.
+/// The number of conflicts after which a worker that [retries immediately](Worker::retry_at_once) begins to wait like others. By then a
+/// preempted holder of a lock has run again: a time slice of eight threads on four cores, 9 ms, has no room for so many attempts of at
+/// least 0.1 us each.
 const RETRIES_AT_ONCE: u32 = 1 << 17;
-/// Attempts after which a single-writer reader takes the writer's lock.
+/// The number of attempts after which a single-writer reader takes the writer's lock.
 pub(super) const READER_LOCKS_AFTER: u32 = 8;
 
-/// Lines read and locks held for which a worker has memory at first.
+/// The number of reads and of held locks for which a worker allocates memory at first.
 const FIRST_READS: usize = 256;
 const FIRST_HELD: usize = 64;
-/// A worker keeps memory for so many lines read, locks held and words written from one transaction to the next: some megabytes at most.
+/// The number of reads, held locks and written words for which a worker keeps memory between transactions: at most a few megabytes.
 const MOST_KEPT: usize = 1 << 16;
 
-/// What a running transaction is: the module's head has what follows from that.
+/// The state of a running transaction. The table at the head of this module describes each.
 #[derive(Clone, Copy)]
 enum State {
-    /// It reads and writes.
+    /// The transaction reads and writes.
     Writing,
-    /// The same, and has savepoints.
+    /// The transaction reads and writes, and has savepoints.
     Noting,
-    /// It runs alone, and stores home at once.
+    /// The transaction runs alone, and stores home immediately.
     Large,
-    /// It only reads.
+    /// The transaction only reads.
     Reading,
-    /// It only reads, at this snapshot.
+    /// The transaction only reads, at this snapshot.
     LookingBack(Registration),
 }
 
 /// A worker's running transaction.
 pub struct Engine<C: Control> {
-    /// The memory, and where things lie in it.
+    /// The memory, and the layout of the pool in it.
     pub view: View<C::Memory>,
-    /// Where the locks are. The view of a snapshot has none, since only what guards a search needs them there; nor has that of a large transaction,
-    /// which has all of them.
+    /// The layout with the locks. `view` has none while it reads at a snapshot, where only optimistic searches need them, or in a large
+    /// transaction, which holds all of them.
     guards: SharedLayout,
     /// The volatile words of the leased log.
     pub slot: Slot,
-    /// The number of that log.
+    /// The number of the leased log.
     pub slot_index: u64,
-    /// Keeps what is written durable and atomic.
+    /// The scheme, which makes writes durable and atomic.
     pub scheme: C::Scheme,
-    /// How transactions are isolated; the same for all workers of a pool.
+    /// The concurrency control, which is the same for all workers of a pool.
     pub control: C,
     /// The shared log of the `Sync` domain.
     pub(super) shared_log: Option<SharedLog>,
     /// Lock index and version of each line read (STM).
     pub(super) reads: Vec<(u32, u64)>,
     pub(super) writes: WriteSet,
-    /// The stripe locks that it holds (STM).
+    /// The stripe locks that the transaction holds (STM).
     held: Vec<stm::Held>,
-    /// The locks that it holds, where it isolates itself by them.
+    /// The locks that the transaction holds, if isolation is by locks.
     pub(super) locks: LockSet,
-    /// STM: the first TxID that is too new to be read; all reads so far are valid below it. Single writer: the sequence at the
-    /// beginning. Nothing is read so at [`Engine::past`].
+    /// STM: the first TxID that is too new to be read; all reads so far are valid below it. Single writer: the sequence at the beginning.
+    /// At a snapshot it has a value with which no such read succeeds.
     pub(super) horizon: u64,
-    /// The highest TxID whose writes may have been read otherwise than `reads` tells.
+    /// The highest TxID whose writes may have been read without an entry in `reads`.
     pub(super) newest_seen: u64,
     /// The abort that the running transaction has met, if any.
     doomed: Option<Abort>,
     pub(super) error: Option<Error>,
-    /// What the running transaction is.
+    /// The state of the running transaction.
     state: State,
     /// The running transaction's journal, if it is a large one.
     large: Option<Box<Large>>,
-    /// The pages that the running transaction has allocated for what it writes past the log.
+    /// The extents and the unused memory that decide which writes may go past the log.
     past_log: PastLog,
-    /// It has been counted as one that borrows pages.
+    /// True if the transaction is counted as a borrower of pages.
     borrows: bool,
-    /// What goes back to its savepoints, if there are any.
+    /// The undo list for savepoints, if there are any.
     undo: Option<Box<Undo>>,
-    /// The number of the newest savepoint of this worker: none is used twice.
+    /// The number of this worker's newest savepoint. Numbers are not reused.
     newest_savepoint: u64,
-    /// How often it has gone back to one.
+    /// The number of times that this worker has returned to a savepoint.
     restorations: u64,
-    /// The next attempt is to be a large transaction.
+    /// True if the next attempt is to be a large transaction.
     pub(super) wants_large: bool,
-    /// Transactions that do not fit the log run as large ones.
+    /// True if transactions that do not fit the log run as large ones.
     pub(super) takes_any_size: bool,
-    /// `Sync`: the transaction does not wait until it, and what it read, is durable.
+    /// `Sync`: true if the commit does not wait until the transaction, and the writes that it read, are durable.
     pub(super) durable_later: bool,
-    /// `Sync`: how many records the last transaction had that wrote something; the next one may have as many.
+    /// `Sync`: the number of records of the last transaction that wrote something. The next one is expected to have as many.
     last_records: u64,
-    /// The TxID up to which the log has to be durable for the last transaction to be.
+    /// The TxID up to which the log has to be durable for the last transaction to be durable.
     pub(super) durable_at: u64,
-    /// STM: the lock that the last attempt gave way to, and its word.
+    /// STM: the lock that ended the last attempt, and its word at the time.
     obstacle: Option<(VolatileAddress, u64)>,
-    /// STM: conflicts after which a transaction begins to wait for what is in its way.
+    /// STM: the number of conflicts after which a transaction begins to wait for the lock that it met.
     waits_after: u32,
-    /// The running attempt found chunks held by a compaction where it needs free ones.
+    /// True if the running attempt needs free chunks and found them held by a compaction.
     awaits_chunks: bool,
-    /// The running transaction is counted in [`SharedLayout::WANTING`].
+    /// True if the running transaction is counted in [`SharedLayout::WANTING`].
     wants_chunks: bool,
-    /// STM: whether this worker holds [`SharedLayout::QUEUE`].
+    /// STM: true if this worker holds [`SharedLayout::QUEUE`].
     is_queued: bool,
-    /// Whether this worker holds the serial token (STM) or the writer's lock (single writer).
+    /// True if this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
-    /// Whether it holds the writer's lock as its favourite.
+    /// True if this worker holds the writer's lock as its bias owner.
     is_favourite: bool,
     random: u64,
-    /// What this worker has done since it was leased, but for what its tally has.
+    /// The statistics of this worker since it was leased, except those in its tally.
     statistics: Statistics,
     pub(crate) tally: Arc<Tally>,
 }
 
-/// Stores what is mostly there already. After a commit a processor goes on while its fence is waited for, but only until it has no room
-/// for more stores: so a look costs less.
+/// Stores a value only if it differs. While the processor waits for a commit's fence, it executes on only until its store buffer is full,
+/// so a comparison costs less than a store.
 #[inline]
 pub(super) fn renew<T: PartialEq>(place: &mut T, value: T) {
     if *place != value {
@@ -211,7 +216,7 @@ impl<C: Control> Engine<C> {
     ) -> Self {
         let slot = view.shared.slot(slot_index);
         view.memory.set_own(slot.line());
-        // A scheme that takes writes says itself when it has no room, if it has a log at all.
+        // If the scheme takes writes, it reports when its log is full, so the write set needs no bound.
         let most = match shared_log {
             _ if scheme.takes_writes() => usize::MAX,
             Some(log) => log.most_words() as usize,
@@ -259,7 +264,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Gives back the memory that a transaction with many reads or writes has taken. What they were is forgotten.
+    /// Frees the memory of the lists of reads, writes and locks that a transaction has made long. Such a list is empty afterwards.
     fn give_memory_back(&mut self) {
         if self.reads.capacity() > MOST_KEPT {
             self.reads = Vec::with_capacity(FIRST_READS);
@@ -275,16 +280,16 @@ impl<C: Control> Engine<C> {
         self.control.concurrency()
     }
 
-    /// Whether the running transaction only reads.
+    /// Returns whether the running transaction only reads.
     #[inline]
     pub(super) fn only_reads(&self) -> bool {
         matches!(self.state, State::Reading | State::LookingBack(_))
     }
 
-    /// Begins an attempt, the first being number 0. It is not compiled into every closure's.
+    /// Begins an attempt; the first has number 0. Out of line, so that it is compiled once and not for each closure.
     ///
     /// # Errors
-    /// It is to be a large transaction, and the device failed; [`Error::Deadlock`].
+    /// Returns an error if the attempt is to be a large transaction and the device failed, and [`Error::Deadlock`].
     #[inline(never)]
     pub fn begin(&mut self, attempt: u32, read_only: bool) -> Result<(), Abort> {
         self.give_memory_back();
@@ -305,7 +310,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Begins an attempt, if nobody is to be waited for.
+    /// The fast path: begins an attempt if it need not wait for others. Returns whether it did.
     #[inline]
     fn begin_at_once(&mut self) -> bool {
         match self.concurrency() {
@@ -336,7 +341,7 @@ impl<C: Control> Engine<C> {
         if self.wants_large { self.begin_large().map_err(|error| self.fail(error)) } else { Ok(()) }
     }
 
-    /// Takes what an attempt has to hold when it begins, or waits for those that keep it from beginning.
+    /// Takes the locks that an attempt holds from its beginning, or waits for transactions that keep it from beginning.
     fn take_turn(&mut self, attempt: u32) -> Result<(), Error> {
         if self.wants_large {
             self.prepare_large()?;
@@ -367,7 +372,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Ends an attempt without effect.
+    /// Rolls an attempt back.
     pub fn roll_back(&mut self, why: Abort) {
         if self.large.is_some() {
             return self.roll_back_large(why);
@@ -375,14 +380,14 @@ impl<C: Control> Engine<C> {
         self.look_ahead();
         self.scheme.abort(&self.view);
         if self.scheme.in_place() {
-            // Before others can store to the same words.
+            // Before other transactions can store to the same words.
             self.view.memory.event(Event::Abort);
         }
         match self.concurrency() {
             Concurrency::Stm => self.release_locks(None),
             Concurrency::SingleWriter => {}
             Concurrency::Locks if why == Abort::Conflict => self.locks.release(&self.view),
-            // The caller may come to know what was read.
+            // The caller may get to know what the transaction has read, so that must be durable first.
             Concurrency::Locks => self.scheme.end_locked(&self.view, &mut self.locks),
         }
         self.writes.clear();
@@ -400,12 +405,12 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// A panic has ended the transaction. Where it struck in the closure, that was rolled back and nothing is held. Elsewhere, in a commit or
-    /// while it was rolled back, memory may have a part of it: the pool is poisoned, and then what others wait for is released, so that
-    /// readers notice that it has changed, begin again and find that.
+    /// Cleans up after a panic has ended the transaction. If the closure panicked, the transaction was rolled back and holds nothing. If a
+    /// commit or a rollback panicked, memory may have a part of the transaction: this poisons the pool, and then releases the locks for
+    /// which others wait, so that readers notice the change, begin again and find the pool poisoned.
     #[cold]
     pub fn end_panicked(&mut self) {
-        // A transaction that reads at a snapshot holds nothing else.
+        // A transaction that reads at a snapshot holds nothing besides it.
         self.look_ahead();
         self.view.shared = self.guards;
         let memory = &self.view.memory;
@@ -418,11 +423,11 @@ impl<C: Control> Engine<C> {
         if let Some(log) = self.shared_log {
             log.poison_by_panic(memory, "a commit", &panic);
         }
-        // Newer than what any running transaction has begun at.
+        // A version that is newer than the horizon of every running transaction.
         let version = memory.fetch_add(SharedLayout::CLOCK, 1) + 1;
         let sequence = memory.load(SharedLayout::SEQUENCE);
         match self.concurrency() {
-            // Those of a large transaction, too, which takes them all.
+            // This includes the locks of a large transaction, which holds all of them.
             Concurrency::Stm => self.release_owned_locks(version),
             Concurrency::SingleWriter if self.holds_lock && sequence & 1 != 0 => {
                 memory.store(SharedLayout::SEQUENCE, sequence + 1);
@@ -437,21 +442,20 @@ impl<C: Control> Engine<C> {
         self.release_token();
     }
 
-    /// Why the attempt ended: what it met first, whatever its closure made of that.
+    /// Returns the reason for which the attempt ended: the first abort that it met, even if the closure returned another one.
     pub fn reason(&self, returned: Abort) -> Abort {
         self.doomed.unwrap_or(returned)
     }
 
-    /// The error that made the attempt fail.
+    /// Returns the error that made the attempt fail.
     pub fn take_error(&mut self, why: Abort) -> Error {
         self.error.take().unwrap_or(match why {
             Abort::User => Error::Aborted,
-            _ => Error::Parameter("a transaction failed with an abort of another one".into()),
+            _ => Error::Parameter("a closure returned an abort that its own transaction has not met; return only errors of its own transaction".into()),
         })
     }
 
-    /// A user abort that returns may have told the caller what it read: in the `Sync` domain that must be
-    /// durable first.
+    /// Waits until what a transaction has read is durable, before a user abort returns: the caller may have got to know it.
     pub fn settle_reads(&mut self) -> Result<(), Error> {
         match self.wait_for_reads() {
             Ok(()) => Ok(()),
@@ -471,10 +475,10 @@ impl<C: Control> Engine<C> {
         made.or_else(|error| self.grow_large(error))
     }
 
-    /// Waits before the next attempt, `attempt` of which met conflicts.
+    /// Waits before the next attempt, after `attempt` attempts that met conflicts.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`] if what is in the way waits for this thread. Nothing is held then.
+    /// Returns [`Error::Deadlock`] if the thread that would be waited for waits for this one. No lock is held then.
     pub fn back_off(&mut self, attempt: u32) -> Result<(), Error> {
         match self.concurrency() {
             Concurrency::Stm => return self.give_way(attempt),
@@ -485,7 +489,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Waits a random while that grows with the number of attempts.
+    /// Pauses for a random time that grows with the number of attempts.
     fn pause_at_random(&mut self, attempt: u32) {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -502,13 +506,13 @@ impl<C: Control> Engine<C> {
         *self.doomed.get_or_insert(why)
     }
 
-    /// Refuses if the transaction has failed.
+    /// Fails if the transaction has failed before.
     pub fn begin_tolerating(&mut self) -> Result<(), Abort> {
         self.doomed.map_or(Ok(()), Err)
     }
 
-    /// What a part that only read has failed with, which is forgotten: it has left nothing behind. A conflict is not
-    /// forgiven, nor is an abort of the part's own.
+    /// Ends a part of the transaction that only read. Returns the error that the part met, which is then forgotten, since the part has left
+    /// nothing behind. Conflicts are not forgiven, nor are the part's own aborts.
     pub fn end_tolerating(&mut self, outcome: Result<(), Abort>) -> Result<Option<Error>, Abort> {
         match (self.doomed, outcome) {
             (Some(Abort::Failed), _) => {
@@ -521,8 +525,8 @@ impl<C: Control> Engine<C> {
     }
 }
 
-/// Returns whether the worker with the slot at `line` holds a lock for which other transactions wait. `load` loads a volatile word of its pool. The
-/// locks of a running commit do not count.
+/// Returns whether the worker with the slot at `line` holds a lock for which other transactions wait, apart from the locks of a running
+/// commit. `load` loads a volatile word of its pool.
 pub(crate) fn holds_rights(
     load: &dyn Fn(VolatileAddress) -> u64,
     shared: SharedLayout,

@@ -1,13 +1,15 @@
-//! Searches that ask about a few lines instead of each that they read: [`OptimisticSearch`].
+//! Searches that validate a few lines instead of each line that they read: [`OptimisticSearch`].
 //!
-//! A guard counts as read, under the control's usual rules, so that a later validation asks about it, too. What it guards is loaded as it lies at
-//! home. When the search has ended each guard must be as it was. Then nobody has stored to what the search relied on meanwhile: who does has the
-//! guard's lock, or keeps the sequence odd, from before the first store to home until after the last one.
+//! A guard counts as read under the control's usual rules, so that a later validation checks it too. The words that it guards are loaded
+//! from home without checks. When the search has ended, each guard must be unchanged. Then no other transaction has stored meanwhile to the
+//! words that the search relied on: a transaction that does so has the guard's lock, or keeps the sequence odd, from before its first store
+//! to home until after the last one.
 //!
-//! A guard that the transaction itself has written to needs no second look, since nobody else can have its lock. Behind it the transaction's own
-//! words are looked for first.
+//! A guard that the transaction itself has written to need not be validated, since no other transaction can have its lock. Behind such a
+//! guard, reads look in the write set first.
 //!
-//! At a snapshot a guard is of use that nobody has written since: then what it guards lies at home as the snapshot saw it.
+//! At a snapshot, a search can rely on a guard that no transaction has written to since: then the words that it guards are at home as the
+//! snapshot sees them.
 
 use crate::error::Error;
 use crate::memory::{Memory, PersistentAddress, Step};
@@ -16,25 +18,26 @@ use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
 
 use super::{Control, Engine, State, versions};
 
-/// Reads for a search.
+/// The reader of an optimistic search.
 struct Optimistic<'e, C: Control> {
     engine: &'e mut Engine<C>,
-    /// Whether the transaction has written to a guard, and so perhaps to what is read.
+    /// True if the transaction has written to a guard, and so perhaps to the words that it guards.
     has_own: bool,
 }
 
-/// What a line is to a search.
+/// The result of a check of a guard.
 pub(super) enum Guard {
-    /// Home is to be read, as long as the line stays as it is; for a large transaction nobody else changes it.
+    /// The search may read home as long as the line does not change. A large transaction always may, since no other transaction runs.
     Home,
-    /// Nobody else can change what it guards, since this transaction has written to it. Home may lack that.
+    /// This transaction has written to the guard, so no other transaction can change what it guards. The transaction's own writes may not
+    /// be at home yet.
     Own,
-    /// The search cannot rely on it.
+    /// The search cannot rely on the line.
     None,
 }
 
 impl<C: Control> Engine<C> {
-    /// As [`Read::search_optimistically`].
+    /// Implements [`Read::search_optimistically`].
     pub(super) fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
         let read_before = self.reads.len();
         let found = search.search(&mut Optimistic { engine: self, has_own: false }).ok();
@@ -58,8 +61,8 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Returns whether nobody has changed the guards since the transaction read them. They are the entries of the read set from
-    /// `read_before` on, added by a search or by a read of pages.
+    /// Returns whether the guards are unchanged since the transaction read them. They are the entries of the read set from `read_before`
+    /// on, which a search or a read of pages has added.
     pub(super) fn are_guards_unchanged(&self, read_before: usize) -> bool {
         let memory = &self.view.memory;
         if memory.omitted(Step::OptimisticGuards) {

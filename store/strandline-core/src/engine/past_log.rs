@@ -1,38 +1,40 @@
-//! Values of many pages, written once: to free pages of the heap file, past the log.
+//! Writes past the log: values of many pages are written once, to free pages of the heap file.
 //!
 //! # The protocol
 //!
-//! A transaction in the `Sync` domain that has allocated an extent ([`Transaction::alloc_pages`](crate::Transaction::alloc_pages)) and fills it
-//! ([`fill_pages`](crate::Transaction::fill_pages)) writes the pages to the heap file at once, instead of to its write set. Before it appends its
-//! records, which are those of the allocation and of what refers to the extent, it flushes the heap file. So whatever is committed is there. If it
-//! is not committed, the pages are free, as they were.
+//! A transaction in the `Sync` domain that has allocated an extent ([`Transaction::alloc_pages`](crate::Transaction::alloc_pages)) and
+//! fills it ([`fill_pages`](crate::Transaction::fill_pages)) writes the pages directly to the heap file, instead of to its write set.
+//! Before it appends its records, which are those of the allocation and of the references to the extent, it flushes the heap file. So the
+//! pages are in the file if the transaction is committed. If it is not, they are free, as before.
 //!
-//! It may do so under these rules:
+//! The following rules must hold:
 //!
-//! 1. *Free.* By the last committed transactions they are free pages of a chunk of extents, or the chunk was handed out by nobody since the pool was
-//!    opened, and was none of it then. So what the transaction itself has freed is not overwritten before it commits; and a chunk that had other
-//!    blocks raised the versions of its lines when it became one of extents, so that a reader on its way to such a block conflicts.
-//!    Nor has the transaction itself allocated them before, or written to them by way of its write set.
-//! 2. *Durable.* Nobody had used their chunk, or the transaction that freed them is durable, and a later block of the log says so, so that recovery
-//!    reports damage if the block with the freeing rots. All transactions before it have stored home. Which transaction that was, each one that frees
-//!    pages notes in its commit, before it stores home; so does one that makes a chunk of other blocks one of extents.
+//! 1. *Free.* In the last committed state, the pages are free pages of a chunk of extents; or this transaction is the first since the pool
+//!    was opened that got their chunk, and that was not a chunk of extents. So pages that the transaction itself has freed are not
+//!    overwritten before it commits. A chunk that had other blocks raised the versions of its lines when it became one of extents, so that
+//!    a reader on its way to such a block conflicts. Nor may the transaction have allocated the pages before, or written to them through
+//!    its write set.
+//! 2. *Durable.* No transaction had used their chunk; or the transaction that freed them, and all before it, have stored home, it is
+//!    durable, and a later block of the log records this, so that recovery reports damage if the block with the freeing is corrupted. Each
+//!    transaction that frees pages, or turns a chunk of other blocks into one of extents, notes its TxID for this purpose in its commit,
+//!    before it stores home.
 //! 3. *Settled.* They are in no checkpoint's set of pages, the log has no record for them that could be replayed, and no snapshot reads them
 //!    (`sync/past_log.rs`). A transaction that frees pages while there are snapshots marks them as unsettled in its commit.
-//! 4. *Backups.* No backup copies the heap file, since it copies the log afterwards. A backup that begins waits for writes that are under way, and a
-//!    transaction that finds, under the latch of the log, that one has begun since its first write runs again.
+//! 4. *Backups.* No backup is copying the heap file, since it copies the log afterwards. A backup that begins waits for running writes. A
+//!    transaction runs again if it finds, under the latch of the log, that a backup has begun since its first write past the log.
 //!
-//! Otherwise the words go to the write set.
+//! If a rule does not hold, the words go to the write set.
 //!
-//! *Readers.* What is written past the log raises no versions. So a transaction that frees pages also writes to a *guard*, a word by which readers came to
-//! them. A reader reads the guard in the usual way, then the pages, and then looks whether the guard is as it was. A snapshot needs none: while it exists its
-//! pages are not settled.
+//! *Readers.* Writes past the log raise no versions. So a transaction that frees pages also writes to a *guard*, a word through which
+//! readers reach the pages. A reader reads the guard in the usual way, then the pages, and then checks that the guard is unchanged. A
+//! snapshot needs no guard: as long as it exists, its pages are not settled.
 //!
-//! `fill_pages` waits for other commits, a flush of the log and the device while it holds locks of lines, or the writer's lock. None of these waits for a
-//! transaction that holds such locks.
+//! `fill_pages` waits for other commits, a flush of the log and the device while the transaction holds locks of lines or the writer's lock.
+//! None of these waits for a transaction that holds such locks.
 //!
-//! The device world of `lab/strandline-scheme-check` (workload `extents`) leaves out the other rules in turn, but for the first, since no
-//! transaction is handed out what it has freed itself; and but for backups: `tests/all/values.rs` of
-//! `strandline` has one begin between a write and its commit.
+//! The device world of `lab/strandline-scheme-check` (workload `extents`) leaves out each rule in turn, except the first and the one for
+//! backups. The first is not left out because the allocator never hands out to a transaction the pages that it has freed itself.
+//! `tests/all/values.rs` of `strandline` tests a backup that begins between a write and its commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,24 +47,25 @@ use crate::transaction::{Abort, Concurrency};
 
 use super::{Control, Engine, State};
 
-/// The extents and the unused memory of the running transaction, from which it follows what it may write past the log.
+/// The extents and the unused memory of the running transaction, which decide what it may write past the log.
 #[derive(Default)]
 pub(super) struct PastLog {
-    /// The count of backups at its first write past the log; `None` before it.
+    /// The number of backups that had begun at the transaction's first write past the log; `None` before it.
     backups: Option<u64>,
-    /// Memory that this transaction was the first to be handed out since the pool was opened, as begin and end in bytes. A range is removed when
-    /// the transaction uses it for anything but an extent.
+    /// Memory that this transaction was the first to get since the pool was opened, as begin and end in bytes. A range is removed when the
+    /// transaction uses it for anything but an extent.
     unused: Vec<(u64, u64)>,
     /// The extents that the transaction has allocated: the end of each in bytes, by its beginning.
     allocated: BTreeMap<u64, u64>,
-    /// Extents with pages that the transaction had allocated, and freed, before. Going back to a savepoint may need the old contents.
+    /// Extents with pages that the transaction had allocated and freed before. A return to a savepoint may need the old contents.
     again: Vec<(u64, u64)>,
-    /// The groups ([`SharedLog::page_groups`]) of the pages that the transaction frees. Going back to a savepoint may leave too many.
+    /// The groups ([`SharedLog::page_groups`]) of the pages that the transaction frees. After a return to a savepoint there may be too
+    /// many.
     vacated: BTreeSet<u64>,
 }
 
 impl PastLog {
-    /// Forgets the last transaction.
+    /// Clears the lists for the next transaction.
     pub fn clear(&mut self) {
         self.backups = None;
         self.unused.clear();
@@ -87,7 +90,7 @@ impl PastLog {
         self.unused.retain(|&(from, to)| to <= first || end <= from);
     }
 
-    /// Returns whether this transaction is the first that was handed out these bytes.
+    /// Returns whether this transaction is the first that got these bytes.
     pub fn is_unused(&self, at: PersistentAddress, bytes: u64) -> bool {
         let (first, end) = (at.offset(), at.offset() + bytes);
         self.unused.iter().any(|&(from, to)| from <= first && end <= to)
@@ -145,7 +148,7 @@ impl<C: Control> Engine<C> {
         let is_possible = matches!(self.state, State::Writing | State::Noting)
             && self.concurrency() != Concurrency::Locks
             && !self.scheme.takes_writes()
-            // Where the system's pages are larger, one holds pages that must not be written.
+            // If the system's pages are larger, such a page also has pages that must not be written.
             && self.view.memory.page_bytes() == PAGE_BYTES;
         if !is_possible || bytes == 0 || !at.offset().is_multiple_of(PAGE_BYTES) {
             return Ok(None);
@@ -195,8 +198,8 @@ impl<C: Control> Engine<C> {
         })
     }
 
-    /// Waits until the transactions that freed these pages, and all before them, are durable and have stored home. Returns false if the log has no
-    /// room for a block that records this.
+    /// Waits until the transactions that freed these pages, and all before them, are durable and have stored home. Returns false if the log
+    /// has no room for a block that records this.
     fn wait_for_freed(&mut self, log: SharedLog, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         let newest = log.newest_vacated(&self.view.memory, at, bytes);
         let waited = wait_for_commits(&self.view, newest, Step::PastLogDurable)
@@ -204,7 +207,7 @@ impl<C: Control> Engine<C> {
         waited.map_err(|error| self.fail(error))
     }
 
-    /// In commit, under TxID `transaction`, before the transaction stores home: notes that it frees pages.
+    /// During the commit with TxID `transaction`, before it stores home: notes that it frees pages.
     pub(super) fn note_vacating(&self, log: SharedLog, transaction: u64) {
         if !self.past_log.vacated.is_empty() {
             log.note_vacated(&self.view.memory, &self.past_log.vacated, transaction);
@@ -219,12 +222,13 @@ impl<C: Control> Engine<C> {
         log.flush_past_log(&self.view).map_err(|error| self.fail(error))
     }
 
-    /// Returns whether a backup has begun since the transaction first wrote past the log, and may have copied its pages before that.
+    /// Returns whether a backup has begun since the transaction first wrote past the log. The backup may have copied these pages before
+    /// they were written.
     pub(super) fn is_past_log_in_backup(&self, log: SharedLog) -> bool {
         self.past_log.backups.is_some_and(|begun| log.has_backup_begun(&self.view.memory, begun))
     }
 
-    /// In commit, while there are snapshots: says which pages the store of `value` to the word at `at` frees.
+    /// During a commit, while there are snapshots: if the store of `value` to the word at `at` frees pages, marks these as unsettled.
     pub(super) fn unsettle_vacated(&self, log: SharedLog, at: PersistentAddress, value: u64) {
         if let Some(pages) = heap::vacated_pages(&self.view, at, value)
             && !self.view.memory.omitted(Step::PastLogSnapshots)
@@ -233,7 +237,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Reads words of pages of an extent, where whoever frees them writes to `guard`.
+    /// Reads words of pages of an extent. Transactions that free the extent write to `guard`.
     pub(super) fn read_pages(
         &mut self,
         guard: PersistentAddress,
@@ -260,7 +264,7 @@ impl<C: Control> Engine<C> {
         Err(self.doom(Abort::Conflict))
     }
 
-    /// Loads words of pages as they lie at home; the next page is on its way while one is loaded.
+    /// Loads words of pages from home, and prefetches the next page while it loads one.
     fn load_pages(&self, at: PersistentAddress, into: &mut [u64]) {
         const PAGE_WORDS: usize = (PAGE_BYTES / WORD_BYTES) as usize;
         for (page, words) in (0..).zip(into.chunks_mut(PAGE_WORDS)) {
@@ -270,7 +274,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Reads words, those that this transaction has written among them.
+    /// Reads words, including those that this transaction has written.
     fn own_lines_or_home(&mut self, mut at: PersistentAddress, into: &mut [u64]) {
         let first = at.words_left_in_line().min(into.len());
         let (head, rest) = into.split_at_mut(first);
@@ -291,7 +295,7 @@ mod tests {
     use crate::memory::PAGE_BYTES;
     use crate::{Options, Pool, Read, Runner, Transaction};
 
-    /// Chunks that a transaction was handed out for something else, and then takes for extents.
+    /// A transaction gets chunks for other blocks, and then uses them for extents.
     #[test]
     fn an_extent_where_the_transaction_had_other_blocks() {
         let folder = tempfile::tempdir().unwrap();
@@ -301,7 +305,7 @@ mod tests {
         for bytes in [100, 300 << 10] {
             let at = worker
                 .run(|tx| {
-                    // So many that it is handed out new chunks.
+                    // Enough blocks that the allocator hands out new chunks.
                     let blocks =
                         (0..(2 << 20) / bytes).map(|_| tx.alloc(bytes)).collect::<Result<Vec<_>, _>>()?;
                     blocks.iter().try_for_each(|&block| tx.write(block, 7))?;

@@ -1,9 +1,9 @@
-//! Savepoints: places within a transaction to which it goes back without ending.
+//! Savepoints: states within a transaction to which it can return without ending.
 //!
-//! While there is one, each write first notes what the words held before, in memory. Going back writes that again, newest first, as
-//! any write of the transaction; allocations and frees are writes too. So nothing of it is persistent, and schemes and concurrency controls know
-//! nothing of it. A block that was allocated since is free again, and loses its first word, so that whoever still has a pointer to it finds no
-//! value of its type there.
+//! While there is a savepoint, each write first notes the words' old contents, in memory. A return to the savepoint writes these back,
+//! newest first, like any write of the transaction; allocations and frees are writes too. So savepoints have no persistent state, and
+//! schemes and concurrency controls need not know of them. A block that was allocated since is free again and its first word is cleared, so
+//! that a pointer that the program has kept finds no value of its type there.
 
 use super::{Control, Engine, State, Tx};
 use crate::error::Error;
@@ -11,20 +11,20 @@ use crate::heap::{self, Access};
 use crate::memory::PersistentAddress;
 use crate::transaction::Abort;
 
-/// What goes back to the savepoints of a running transaction.
+/// The undo list for the savepoints of a running transaction.
 #[derive(Default)]
 pub(super) struct Undo {
-    /// Where words were written, oldest first, and where what they held begins in `words`.
+    /// The addresses of the words that were written, oldest first, and for each the index in `words` at which their old contents begin.
     spans: Vec<(PersistentAddress, usize)>,
     words: Vec<u64>,
-    /// What was allocated.
+    /// The blocks that were allocated.
     blocks: Vec<PersistentAddress>,
-    /// The savepoints that can be gone back to, oldest first.
+    /// The existing savepoints, oldest first.
     savepoints: Vec<Point>,
 }
 
 impl Undo {
-    /// Whether going back may write the word at `at`.
+    /// Returns whether a return to a savepoint may write the word at `at`.
     pub fn covers(&self, at: PersistentAddress) -> bool {
         let ends = self.spans.iter().skip(1).map(|&(_, begin)| begin).chain([self.words.len()]);
         let mut spans = self.spans.iter().zip(ends);
@@ -32,7 +32,7 @@ impl Undo {
     }
 }
 
-/// A savepoint, and how long the lists of [`Undo`] were there.
+/// A savepoint, and the lengths of the lists of [`Undo`] when it was set.
 struct Point {
     number: u64,
     spans: usize,
@@ -48,14 +48,14 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Writes words where the usual way is closed: after a savepoint, in a large transaction, or in one that only reads.
+    /// Writes words in a state other than [`State::Writing`]: after a savepoint, in a large transaction, or in one that only reads.
     #[cold]
     #[inline(never)]
     pub(super) fn write_special(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort> {
         if self.only_reads() {
             return Err(self.fail(Error::ReadOnly));
         }
-        // What the heap has grown by and what the journal takes stays theirs.
+        // Growth of the heap and chunks of the journal are not undone.
         let is_heaps_own = at == self.view.layout.reached() || self.is_extending_journal();
         if self.undo.is_some() && !is_heaps_own {
             self.note(at, from.len())?;
@@ -67,7 +67,7 @@ impl<C: Control> Engine<C> {
         if self.large.is_some() { self.write_large(at, from) } else { self.write_usual(at, from) }
     }
 
-    /// Notes what `words` words at `at` hold.
+    /// Notes the contents of `words` words at `at`.
     fn note(&mut self, at: PersistentAddress, words: usize) -> Result<(), Abort> {
         let mut before = vec![0; words];
         self.read_range(at, &mut before)?;
@@ -95,7 +95,7 @@ impl<C: Control> Engine<C> {
     fn restore(&mut self, number: u64) -> Result<bool, Abort> {
         self.begin_tolerating()?;
         self.restorations += 1;
-        // It is put aside, so that going back is not noted itself.
+        // Taken out, so that the writes below are not noted themselves.
         let Some(mut undo) = self.undo.take() else { return Ok(false) };
         let restored = self.restore_from(&mut undo, number);
         self.undo = Some(undo);
@@ -108,7 +108,8 @@ impl<C: Control> Engine<C> {
         Ok(true)
     }
 
-    /// Writes what was there at savepoint `number`, and returns what was allocated since; `None` if there is no such savepoint any more.
+    /// Writes back the contents at savepoint `number`. Returns the blocks that were allocated since; `None` if the savepoint does not exist
+    /// any more.
     fn restore_from(
         &mut self,
         undo: &mut Undo,
@@ -128,7 +129,7 @@ impl<C: Control> Engine<C> {
         Ok(Some(undo.blocks.split_off(blocks)))
     }
 
-    /// Writes words into the write set.
+    /// Writes words to the write set.
     pub(super) fn write_usual(&mut self, mut at: PersistentAddress, mut from: &[u64]) -> Result<(), Abort> {
         if !self.may_have(at, from.len() as u64) {
             self.look(at, from.len() as u64)?;
@@ -145,8 +146,8 @@ impl<C: Control> Engine<C> {
 }
 
 impl<C: Control> Tx<C> {
-    /// Sets a savepoint, and returns its number: [`Tx::roll_back_to`] makes the transaction what it is now. From now on what is
-    /// overwritten is kept in memory, until the savepoint is released or the transaction ends.
+    /// Sets a savepoint, and returns its number, with which [`Tx::roll_back_to`] restores the present state. From now on the old contents
+    /// of written words are kept in memory, until the savepoint is released or the transaction ends.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -172,22 +173,22 @@ impl<C: Control> Tx<C> {
         number
     }
 
-    /// Takes back all that the transaction wrote, allocated and freed since savepoint `number`, and goes on. Later savepoints are
-    /// gone. Returns whether the savepoint was still there.
+    /// Undoes all writes, allocations and frees since savepoint `number`. The transaction continues. Later savepoints are removed. Returns
+    /// whether the savepoint still existed.
     ///
     /// # Errors
-    /// The transaction had failed before; a conflict, a full log.
+    /// Returns an error if the transaction had failed before, after a conflict, or if the log is full.
     pub fn roll_back_to(&mut self, number: u64) -> Result<bool, Abort> {
         self.engine.restore(number)
     }
 
-    /// How often this worker has gone back to a savepoint. Whoever keeps addresses of blocks that the transaction has allocated compares it: where it
-    /// has changed, they may be others' by now.
+    /// Returns the number of times that this worker has returned to a savepoint. A caller that keeps addresses of blocks that the
+    /// transaction has allocated compares it: if it has changed, other data may be at these addresses.
     pub fn restorations(&self) -> u64 {
         self.engine.restorations
     }
 
-    /// Gives up savepoint `number`: what was written stays. Once none is left, writes cost what they did before.
+    /// Removes savepoint `number` without undoing any writes. Without savepoints, writes cost no more than before the first one was set.
     pub fn release_savepoint(&mut self, number: u64) {
         let Some(undo) = &mut self.engine.undo else { return };
         undo.savepoints.retain(|point| point.number != number);

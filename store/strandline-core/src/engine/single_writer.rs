@@ -1,9 +1,8 @@
-//! Single-writer mode: one writer at a time, so writes need no locks and a writer's reads no validation.
+//! Single-writer mode: one writer at a time, so its writes need no locks and its reads no validation.
 //!
-//! The writer holds one lock from beginning to end. A read looks for the writer's own write through the
-//! write set's filter and index, otherwise loads home. Readers validate against a global sequence that is
-//! odd only while home is being stored, never during a flush; after some failures they take the writer's
-//! lock.
+//! The writer holds one lock from beginning to end. Its reads check the filter and index of its write set, and otherwise load home. Readers
+//! validate against a global sequence, which is odd only while a writer stores home, never during a flush. After some failed attempts a
+//! reader takes the writer's lock.
 
 use crate::error::Result;
 use crate::layout::{SharedLayout, Slot};
@@ -15,7 +14,7 @@ use super::{Control, Engine, READER_LOCKS_AFTER, State};
 use crate::transaction::Abort;
 
 impl<C: Control> Engine<C> {
-    /// Begins, if this worker is the writer's lock's favourite, or only reads while nobody stores home.
+    /// The fast path: begins if this worker is the bias owner of the writer's lock, or only reads while no writer stores home.
     #[inline(always)]
     pub(super) fn begin_single_writer_at_once(&mut self) -> bool {
         let memory = &self.view.memory;
@@ -33,7 +32,7 @@ impl<C: Control> Engine<C> {
         true
     }
 
-    /// Begins a reader, if nobody stores home.
+    /// The fast path of a reader: begins if no writer stores home.
     #[inline]
     pub(super) fn begin_single_reader_at_once(&mut self) -> bool {
         let memory = &self.view.memory;
@@ -46,7 +45,7 @@ impl<C: Control> Engine<C> {
         true
     }
 
-    /// Stores to the word with which this worker has the writer's lock.
+    /// Returns a function that stores to the word by which this worker, as the bias owner, holds the writer's lock.
     #[inline]
     fn store_present(&self) -> impl Fn(u64) {
         |value| self.view.memory.store_own(self.slot.line(), Slot::PRESENT, value)
@@ -62,7 +61,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Begins, with the writer's lock unless this is a reader.
+    /// Begins an attempt, and takes the writer's lock unless this is a reader.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`](crate::Error::Deadlock).
@@ -74,18 +73,19 @@ impl<C: Control> Engine<C> {
             self.holds_lock = true;
         }
         if self.scheme.in_place() {
-            // Nobody else is there to be seen.
+            // With such a scheme readers take the lock too, so no other transaction runs.
             return Ok(());
         }
         if !self.holds_lock && !self.wait_for_home(attempt)? {
             return Ok(());
         }
-        // Which TxID a word was written under is not known here: the newest that can be seen.
+        // The TxIDs of single words are not known here, so this is the newest that can be read.
         self.newest_seen = self.view.memory.load(SharedLayout::CLOCK);
         Ok(())
     }
 
-    /// Waits until nobody stores home: a reader begins. `false`: a large transaction does, and the reader has begun at a snapshot instead.
+    /// Waits until no writer stores home, to begin a reader. Returns false if a large transaction runs, and the reader has begun at a
+    /// snapshot instead.
     fn wait_for_home(&mut self, attempt: u32) -> Result<bool> {
         loop {
             let sequence = self.view.memory.load(SharedLayout::SEQUENCE);
@@ -100,7 +100,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Words that this transaction has not written, if no writer has stored home since it began.
+    /// Returns words that this transaction has not written, if no writer has stored home since it began.
     #[inline(always)]
     pub(super) fn read_free_single_writer<const N: usize>(&self, at: PersistentAddress) -> Option<[u64; N]> {
         let words = self.view.memory.data_words()?.load(at)?;
@@ -109,7 +109,7 @@ impl<C: Control> Engine<C> {
         is_current.then_some(words)
     }
 
-    /// What the line of `at` is to an optimistic search. For readers the sequence guards everything.
+    /// Returns how an optimistic search may use the line of `at`. For readers the sequence guards everything.
     pub(super) fn guard_single_writer(&self, at: PersistentAddress) -> Guard {
         match self.holds_lock {
             true if self.writes.may_have(at.line(), LINE_WORDS as usize) => Guard::Own,
@@ -119,7 +119,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Reads words of one line, or, at no snapshot, of several.
+    /// Reads words of one line; of several lines only if the transaction does not read at a snapshot.
     pub(super) fn read_single_writer(
         &mut self,
         at: PersistentAddress,
@@ -133,13 +133,13 @@ impl<C: Control> Engine<C> {
         self.check_sequence(at, into)
     }
 
-    /// Whether no writer has stored home since this reader began.
+    /// Returns whether no writer has stored home since this reader began.
     pub(super) fn is_sequence_unchanged(&self) -> bool {
         self.view.memory.load(SharedLayout::SEQUENCE) == self.horizon
     }
 
-    /// A reader's values are good if no writer has stored home since it began. At a snapshot they never are, and it reads
-    /// again.
+    /// Checks that no writer has stored home since this reader began, so that the values it has read are valid. At a snapshot this always
+    /// fails, and the words are read again through the versions.
     #[inline]
     fn check_sequence(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         if !self.is_sequence_unchanged() {
@@ -171,8 +171,8 @@ impl<C: Control> Engine<C> {
         log_records
     }
 
-    /// Takes a TxID so that a snapshot that begins meanwhile and bulk persistence wait for its transaction, as under the STM. Nobody
-    /// else takes one, so it is known before, and published at once.
+    /// Takes a TxID so that bulk persistence, and snapshots that begin meanwhile, wait for the transaction, as under the STM. No other
+    /// thread takes TxIDs, so this one is known in advance and is published at once.
     #[inline]
     fn publish_commit(&mut self) -> u64 {
         let memory = &self.view.memory;
@@ -180,7 +180,7 @@ impl<C: Control> Engine<C> {
         if !memory.omitted(Step::SnapshotInCommit) {
             memory.store_own(self.slot.line(), Slot::COMMIT_STATE, transaction + 2);
         }
-        // The count of snapshots is loaded after this, and not before.
+        // The number of snapshots must be loaded after this.
         memory.fetch_add(SharedLayout::CLOCK, 1);
         transaction
     }

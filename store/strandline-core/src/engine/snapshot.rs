@@ -1,4 +1,4 @@
-//! Reading at a snapshot: by somebody who only reads, and by a view whose first run met a conflict.
+//! Reads at a snapshot: of a [`Snapshot`], or of a read-only transaction that has met a conflict.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::{Control, Engine, SERIAL_AFTER, State, Stm, Tx};
 use crate::heap::Access;
 use crate::scheme::SchemeObject;
 
-/// No lock's version is below it, and no sequence equals it: whoever reads at a snapshot reads nothing in the usual way.
+/// Returns the horizon of a reader at a snapshot. With it every check of the fast way to read fails, so that the reader looks for old
+/// versions: no lock's version is below it, and no sequence equals it.
 const fn out_of_reach(concurrency: Concurrency) -> u64 {
     match concurrency {
         Concurrency::Stm => 0,
@@ -22,15 +23,15 @@ const fn out_of_reach(concurrency: Concurrency) -> u64 {
 }
 
 impl<C: Control> Engine<C> {
-    /// Whether transactions can read at a snapshot.
+    /// Returns whether transactions can read at a snapshot.
     pub(super) fn can_look_back(&self) -> bool {
         self.view.shared.versions().any()
             && !self.scheme.in_place()
             && self.concurrency() != Concurrency::Locks
     }
 
-    /// Lets a read-only transaction that has met a conflict, or would wait for a large one, read at a snapshot, where none can meet it. If there are as
-    /// many snapshots as can be, it returns `false`, and the transaction runs as it did before.
+    /// Makes a read-only transaction that has met a conflict, or would wait for a large one, read at a snapshot, where there are no
+    /// conflicts. Returns false if no snapshot can be registered; the transaction then runs as before.
     #[cold]
     pub(super) fn look_back(&mut self, attempt: u32) -> bool {
         if attempt >= SERIAL_AFTER || self.holds_lock || !self.can_look_back() {
@@ -45,7 +46,7 @@ impl<C: Control> Engine<C> {
         self.horizon = out_of_reach(self.concurrency());
     }
 
-    /// The transaction has ended, and reads at no snapshot any more.
+    /// Ends the transaction's snapshot, if it reads at one.
     pub(super) fn look_ahead(&mut self) {
         if let State::LookingBack(past) = self.state {
             self.give_back_borrowed();
@@ -69,18 +70,18 @@ impl<C: Control> Engine<C> {
                     let bytes = self.view.shared.versions().entries() * VersionLayout::entry_bytes();
                     return Err(self.fail(Error::SnapshotEnded { bytes }));
                 }
-                // A view runs again.
+                // A read-only transaction runs again.
                 Err(self.doom(Abort::Conflict))
             }
         }
     }
 
-    /// Where the commit asks for snapshots too early, what it learns; natively it never does.
+    /// Returns whether there are snapshots, too early in a commit. For the checker only: natively it returns `None`.
     pub(super) fn count_snapshots_early(&self) -> Option<bool> {
         self.view.memory.omitted(Step::SnapshotCount).then(|| versions::are_wanted(&self.view))
     }
 
-    /// Keeps what the transaction is about to change, if there are snapshots.
+    /// Keeps the contents of the lines that the transaction is about to change, if there are snapshots.
     pub(super) fn keep_versions(&self, transaction: u64, counted: Option<bool>) {
         if counted.unwrap_or_else(|| versions::are_wanted(&self.view))
             && !self.view.memory.omitted(Step::SnapshotKeep)
@@ -89,7 +90,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// The same, where it comes too late; natively it never does.
+    /// Like [`keep_versions`](Self::keep_versions), but too late. For the checker only: natively it does nothing.
     pub(super) fn keep_versions_late(&self, transaction: u64) {
         if self.view.memory.omitted(Step::SnapshotKeep) && versions::are_wanted(&self.view) {
             versions::keep(&self.view, transaction, self.writes.words().iter().map(|(at, _)| at.line()));
@@ -97,11 +98,12 @@ impl<C: Control> Engine<C> {
     }
 }
 
-/// The pool as it was at one moment, for as long as this exists. What reads it runs once: it meets no conflict, waits for no writer,
-/// and makes none wait.
+/// The pool as it was at one moment, for as long as this exists. A read runs once: it meets no conflict, waits for no writer, and makes no
+/// writer wait.
 ///
-/// What transactions change meanwhile is kept aside in memory, up to [`Options::snapshot_bytes`](crate::Options::snapshot_bytes).
-/// Past that the oldest snapshot ends, and reading it is [`Error::SnapshotEnded`].
+/// The contents that transactions overwrite meanwhile are kept in memory, up to
+/// [`Options::snapshot_bytes`](crate::Options::snapshot_bytes). Beyond that the oldest snapshot ends, and reads at it return
+/// [`Error::SnapshotEnded`].
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -110,7 +112,7 @@ impl<C: Control> Engine<C> {
 /// let mut snapshot = pool.snapshot()?;
 /// worker.run(|tx| tx.write(tx.root(0), 6))?;
 /// assert_eq!(snapshot.read(|tx| tx.read(tx.root(0)))?, 5);
-/// // It is a reader itself, too.
+/// // The snapshot also implements `Read` itself.
 /// let root = snapshot.root(0);
 /// let words = snapshot.read_array(root);
 /// assert_eq!(words.map_err(|why| snapshot.error(why))?, [5]);
@@ -119,22 +121,23 @@ impl<C: Control> Engine<C> {
 /// ```
 pub struct Snapshot<C: Control = Stm> {
     tx: Tx<C>,
-    /// Shared by the readers of one state: the last to be dropped ends its registration. Taken by the drop alone.
+    /// Shared by the readers of one state. The last one to be dropped ends the registration. `None` only in `drop`.
     readers: Option<Arc<()>>,
 }
 
 impl<C: Control> Snapshot<C> {
-    /// A snapshot of the present. In the `Sync` domain it waits until that is durable.
+    /// Begins a snapshot of the present state. In the `Sync` domain it waits until that state is durable.
     ///
     /// # Errors
-    /// [`Error::TooManySnapshots`]; [`Error::Parameter`]: there is no room for versions; [`Error::Unsupported`]: the pool may be of
-    /// any of the laboratory's schemes; [`Error::Poisoned`], [`Error::Forked`].
+    /// Returns [`Error::TooManySnapshots`]; [`Error::Parameter`] if the pool was opened without memory for versions; [`Error::Unsupported`]
+    /// if the pool may be of any of the laboratory's schemes; [`Error::Poisoned`]; [`Error::Forked`].
     pub fn begin(view: View<C::Memory>, control: C, shared_log: Option<SharedLog>) -> Result<Self> {
         if view.memory.is_forked() {
             return Err(Error::Forked);
         }
-        let scheme = C::Scheme::reader()
-            .ok_or_else(|| Error::Unsupported("a snapshot of a pool of the laboratory's".into()))?;
+        let scheme = C::Scheme::reader().ok_or_else(|| {
+            Error::Unsupported("a snapshot of a pool that may be under a scheme of the laboratory".into())
+        })?;
         view.memory.admit_thread();
         let registration = versions::register(&view)?;
         let readers = Arc::new(());
@@ -161,18 +164,18 @@ impl<C: Control> Snapshot<C> {
         Self { tx: Tx::over(engine, index), readers: Some(readers) }
     }
 
-    /// The TxID of the last transaction that it sees.
+    /// Returns the TxID of the last transaction that the snapshot sees.
     pub fn time(&self) -> u64 {
         self.tx.engine.newest_seen
     }
 
-    /// What reads. Whoever gets an [`Abort`] of it asks [`Snapshot::error`].
+    /// Returns the reader. After an [`Abort`], [`Snapshot::error`] returns the error.
     pub fn tx(&mut self) -> &mut Tx<C> {
         self.tx.engine.view.memory.admit_thread();
         &mut self.tx
     }
 
-    /// The error behind an abort. The snapshot can be read on.
+    /// Returns the error behind an abort. Reads of the snapshot may continue.
     #[cold]
     pub fn error(&mut self, why: Abort) -> Error {
         self.tx.engine.forgive(why)
@@ -181,14 +184,15 @@ impl<C: Control> Snapshot<C> {
     /// Runs `body` once.
     ///
     /// # Errors
-    /// What `body` failed with: [`Error::SnapshotEnded`], damage, [`Error::ReadOnly`] where it writes.
+    /// Returns the error that `body` failed with: [`Error::SnapshotEnded`], damage, or [`Error::ReadOnly`] if it writes.
     pub fn read<R>(&mut self, body: impl FnOnce(&mut Tx<C>) -> Result<R, Abort>) -> Result<R> {
         body(self.tx()).map_err(|why| self.error(why))
     }
 }
 
 impl<C: Control<Memory = Native>> Snapshot<C> {
-    /// Another reader of the same state, for another thread or beside this one. The snapshot lasts until the last of its readers is dropped.
+    /// Returns another reader of the same state, for another thread or for use beside this one. The snapshot lasts until the last of its
+    /// readers is dropped.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -205,40 +209,41 @@ impl<C: Control<Memory = Native>> Snapshot<C> {
         let (State::LookingBack(registration), Some(readers), Some(scheme)) =
             (engine.state, &self.readers, C::Scheme::reader())
         else {
-            unreachable!("`begin` has made it of a scheme that reads, and only its drop changes what it is")
+            unreachable!("a snapshot stays one until it is dropped, and its scheme can read")
         };
         let memory = engine.view.memory.fork();
         let view = View { memory, layout: engine.view.layout, shared: engine.guards };
         Self::reading(view, scheme, engine.control, engine.shared_log, registration, readers.clone())
     }
 
-    /// Whether a thread can read what this borrows only after it was admitted, as in a pool that is protected against stray writes.
+    /// Returns whether a thread must be admitted before it can read memory that this lends, as in a pool that is protected against stray
+    /// writes.
     pub fn is_protected(&self) -> bool {
         self.tx.engine.view.memory.is_protected()
     }
 }
 
 impl<C: Control> Engine<C> {
-    /// The error of an attempt that goes on.
+    /// Clears the failure of an attempt that goes on, and returns its error.
     fn forgive(&mut self, why: Abort) -> Error {
         self.doomed = None;
         self.take_error(why)
     }
 
-    /// Whether this reads at a snapshot and does nothing else.
+    /// Returns whether this engine belongs to a [`Snapshot`], and not to a worker.
     fn is_reader(&self) -> bool {
         self.slot_index == self.view.shared.readers_slot().1
     }
 }
 
 impl<C: Control> Tx<C> {
-    /// Lets the calling thread read what a snapshot's reader that came from another thread reads.
+    /// Lets the calling thread read the memory of this reader, if that comes from another thread.
     #[doc(hidden)]
     pub fn admit_thread(&self) {
         self.engine.view.memory.admit_thread();
     }
 
-    /// The error behind an abort, where this is a [`Snapshot`]'s, which can be read on.
+    /// Returns the error behind an abort if this is the reader of a [`Snapshot`], which may go on reading.
     #[cold]
     pub fn snapshot_error(&mut self, why: Abort) -> Option<Error> {
         self.engine.is_reader().then(|| self.engine.forgive(why))
@@ -248,13 +253,13 @@ impl<C: Control> Tx<C> {
 impl<C: Control> Drop for Snapshot<C> {
     fn drop(&mut self) {
         let engine = &mut self.tx.engine;
-        // In a forked child the words are its own copy or gone.
+        // In a forked child the words are the child's own copy, or not mapped.
         let is_forked = engine.view.memory.is_forked();
         if !is_forked {
             engine.view.memory.admit_thread();
             engine.give_back_borrowed();
         }
-        // Of several that are dropped at once, one is the last.
+        // If several readers are dropped at the same time, exactly one of them is the last.
         if self.readers.take().and_then(Arc::into_inner).is_some() && !is_forked {
             self.tx.engine.look_ahead();
         }
@@ -312,7 +317,7 @@ impl<C: Control> Read for Snapshot<C> {
     }
 }
 
-/// What a pool's snapshots take.
+/// The memory that a pool's snapshots use.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -327,18 +332,18 @@ impl<C: Control> Read for Snapshot<C> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SnapshotUsage {
-    /// Snapshots that exist, those of views and of a large transaction among them.
+    /// The number of snapshots, including those of read-only transactions and of a large transaction.
     pub snapshots: u64,
-    /// Old versions of lines for which memory was taken; it is used again, and given back when the last snapshot ends.
+    /// The number of old versions of lines for which memory was taken. The memory is reused, and released when the last snapshot ends.
     pub versions: u64,
-    /// Versions for which memory may be taken.
+    /// The number of versions for which memory may be taken.
     pub most_versions: u64,
-    /// Snapshots that were ended because there were no more.
+    /// The number of snapshots that were ended because no more versions could be kept.
     pub ended: u64,
 }
 
 impl SnapshotUsage {
-    /// That of the pool behind `view`.
+    /// Returns the usage of the pool behind `view`.
     pub(crate) fn of<M: Memory>(view: &View<M>) -> Self {
         let (memory, versions) = (&view.memory, view.shared.versions());
         let load = |at| if versions.any() { memory.load(at) } else { 0 };

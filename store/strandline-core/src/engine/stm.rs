@@ -1,25 +1,24 @@
 //! Word-based software transactional memory after TinySTM (encounter-time locking, write-back).
 //!
-//! Every line of the pool hashes to a lock word: even, twice the version (the TxID of the last commit that
-//! wrote under it); odd, locked: the owner's number and its newest entry under that lock. A transaction
-//! reads below a horizon in time; when it meets a newer version it validates all it has read and moves the
-//! horizon forward, so that it never sees an inconsistent state (opacity). Writes take their line's lock at
-//! once and stay in the scheme's log until commit. Locks are of lines, not words, because lines are what is written back: a line
-//! that another transaction wrote again would be fetched and written back twice.
+//! Every line of the pool hashes to a lock word. An even one is twice the version (the TxID of the last commit that wrote under it). An odd
+//! one is locked: it has the owner's number and its newest entry under that lock. A transaction reads below a horizon in time; when it
+//! meets a newer version it validates all that it has read and moves the horizon forward, so that it never sees an inconsistent state
+//! (opacity). A write takes its line's lock immediately and stays in the scheme's log until the commit. Locks are of lines, not words,
+//! because lines are what is written back: a line that another transaction wrote again would be fetched and written back twice.
 //!
 //! Accesses that meet no lock are inlined, and the rest is out of line: a read costs two loads of the lock word and one of the value.
 //!
-//! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second
-//! conflict it waits for its turn among those to which the same happens, so that at most one of them is under way beside those
-//! that meet none. With more threads than cores, this keeps spinning threads from taking the processor away from the lock's
-//! holder. After some attempts it takes a token that keeps others that may write from beginning: those that run end, and it goes
-//! through. Transactions that only read begin nevertheless: they take no locks, and read at a snapshot what is locked.
+//! A transaction that meets a conflict ends, waits until the lock that it met is released, and runs again. After a second conflict it waits
+//! in a queue with the other transactions that met two, so that at most one of them runs beside those without conflicts. With more threads
+//! than cores, this keeps spinning threads from taking the processor away from the lock's holder. After some attempts it takes a token that
+//! keeps other writing transactions from beginning: the running ones end, and it succeeds. Read-only transactions still begin: they take no
+//! locks, and read locked lines at a snapshot.
 //!
-//! A worker of the laboratory may retry at once instead ([`Worker::retry_at_once`](super::Worker::retry_at_once)): TinySTM's contention manager
-//! `CM_SUICIDE`, its default, aborts the transaction that meets a lock and runs it again, without waiting. It ends all the same. A transaction
-//! that meets only locks of threads that go on is in their way no longer than its attempt, and one whose holder is not running spins for a time
-//! slice. Transactions that abort one another in turn for ever, which TinySTM does not exclude, come to the end of [`RETRIES_AT_ONCE`], and
-//! from there on wait, queue and take the token like all others.
+//! A worker of the laboratory may retry immediately instead ([`Worker::retry_at_once`](super::Worker::retry_at_once)). TinySTM's default
+//! contention manager, `CM_SUICIDE`, aborts the transaction that meets a lock and runs it again without waiting. Each such transaction
+//! still ends. If the lock's holder runs, the lock is in the way for no longer than the holder's attempt; if the holder was preempted, the
+//! transaction spins for a time slice. Transactions could also abort one another in turn for ever, which TinySTM does not exclude. These
+//! reach [`RETRIES_AT_ONCE`], and from there on wait, queue and take the token like all others.
 
 use crate::error::Result;
 use crate::layout::SharedLayout;
@@ -32,10 +31,11 @@ use super::optimistic::Guard;
 use super::{Control, Engine, State};
 use crate::transaction::{Abort, Concurrency};
 
-/// Pauses that a transaction waits for a lock before it gives way.
+/// The number of pauses for which a transaction waits for a lock before it gives up.
 const LOCK_PATIENCE: u32 = 64;
 
-/// Naps for which a transaction inside one of another pool waits for a lock at least: enough to notice that it is never released.
+/// The least number of naps for which a transaction within a transaction of another pool waits for a lock: enough to notice that it is
+/// never released.
 const NESTED_NAPS: u32 = 32;
 
 const LOCKED: u64 = 1;
@@ -43,19 +43,19 @@ const LOCKED: u64 = 1;
 /// A stripe lock that a transaction holds.
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    /// Its index.
+    /// The index of the lock.
     lock: u32,
-    /// The version that it had before.
+    /// The version of the lock before it was taken.
     version: u64,
 }
 
-/// A lock word of owner `slot`, who holds this lock as number `number`.
+/// Returns the lock word for owner `slot`, whose list of held locks has this one as number `number`.
 #[inline]
 fn locked(slot: u64, number: u32) -> u64 {
     u64::from(number) << 32 | slot << 1 | LOCKED
 }
 
-/// Whether somebody has the lock with this word.
+/// Returns whether a transaction holds the lock with this word.
 pub(super) fn is_locked(lock: u64) -> bool {
     lock & LOCKED != 0
 }
@@ -65,7 +65,7 @@ pub(super) fn is_locked_by(lock: u64, slot: u64) -> bool {
     is_locked(lock) && owner(lock) == slot
 }
 
-/// A lock word of owner `slot`, who holds it otherwise.
+/// Returns the lock word for owner `slot`, for a lock that is not in its list of held locks.
 pub(super) fn locked_by(slot: u64) -> u64 {
     locked(slot, u32::MAX)
 }
@@ -76,11 +76,11 @@ fn owner(lock: u64) -> u64 {
 }
 
 impl<C: Control> Engine<C> {
-    /// Begins, if no transaction has the serial token, or this one only reads.
+    /// The fast path: begins if no transaction has the serial token, or this one only reads.
     #[inline(always)]
     pub(super) fn begin_stm_at_once(&mut self) -> bool {
         let memory = &self.view.memory;
-        // A reader takes no locks, so that it is in no writer's way.
+        // A reader takes no locks, so it does not obstruct writers.
         if self.holds_lock || (!self.only_reads() && memory.load(SharedLayout::SERIAL) != 0) {
             return false;
         }
@@ -89,14 +89,14 @@ impl<C: Control> Engine<C> {
         true
     }
 
-    /// Begins, with the serial token if `serial`.
+    /// Begins an attempt, and takes the serial token if `serial`.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`](crate::Error::Deadlock); the queue may be held then.
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock); the transaction may hold the queue then.
     pub(super) fn begin_stm(&mut self, serial: bool) -> Result<()> {
         if !self.holds_lock {
             if serial {
-                // In this order always: who has the queue waits for the token.
+                // Always in this order: the holder of the queue waits for the token.
                 self.enter_queue()?;
                 let memory = &self.view.memory;
                 memory.lock_unless_deadlocked(SharedLayout::SERIAL)?;
@@ -110,7 +110,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Waits for its turn among the transactions that have met conflicts.
+    /// Waits for a turn among the transactions that have met conflicts.
     fn enter_queue(&mut self) -> Result<()> {
         if !self.is_queued {
             let memory = &self.view.memory;
@@ -121,7 +121,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Gives the serial token or the writer's lock back, if this worker holds it.
+    /// Releases the serial token or the writer's lock, if this worker holds it.
     #[inline]
     pub(super) fn release_token(&mut self) {
         self.leave_queue();
@@ -140,13 +140,13 @@ impl<C: Control> Engine<C> {
         lock & LOCKED != 0 && owner(lock) == self.slot_index
     }
 
-    /// Whether what lies under a lock word is free to be read below this transaction's horizon.
+    /// Returns whether the lines under a lock word are unlocked and below this transaction's horizon.
     #[inline(always)]
     fn is_readable(&self, lock: u64) -> bool {
         lock & LOCKED == 0 && lock >> 1 < self.horizon
     }
 
-    /// Words of one line that nobody writes and that is below the horizon.
+    /// Returns words of one line that is unlocked and below the horizon.
     #[inline(always)]
     pub(super) fn read_free_stm<const N: usize>(&mut self, at: PersistentAddress) -> Option<[u64; N]> {
         let index = self.view.shared.lock_index(at);
@@ -163,7 +163,8 @@ impl<C: Control> Engine<C> {
         Some(words)
     }
 
-    /// What the line of `at` is to an optimistic search that may see versions below `horizon`; it counts as read if home is.
+    /// Returns how an optimistic search that may see versions below `horizon` may use the line of `at`. The line counts as read if the
+    /// search may read home.
     pub(super) fn guard_stm(&mut self, at: PersistentAddress, horizon: u64) -> Guard {
         let index = self.guards.lock_index(at);
         let lock = self.view.memory.load(self.guards.lock(index));
@@ -174,7 +175,7 @@ impl<C: Control> Engine<C> {
         if self.owns(lock) { Guard::Own } else { Guard::None }
     }
 
-    /// Whether the lines that were read after the first `before` ones have the versions that they had, and nobody writes them.
+    /// Returns whether the lines read after the first `before` ones are unlocked and have the versions that they had.
     pub(super) fn are_unchanged_stm(&self, before: usize) -> bool {
         self.reads[before..]
             .iter()
@@ -225,7 +226,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Sees to it that this transaction holds the lock of the line of `at`.
+    /// Takes the lock of the line of `at`, unless this transaction has it.
     #[inline(always)]
     pub(super) fn own_stm(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let index = self.view.shared.lock_index(at);
@@ -234,7 +235,7 @@ impl<C: Control> Engine<C> {
         if is_owned { Ok(()) } else { self.own_again(at) }
     }
 
-    /// Takes free lock number `index`, whose word is `lock`; `false` if somebody was quicker.
+    /// Takes free lock number `index`, whose word is `lock`. Returns false if another transaction was faster.
     #[inline(always)]
     fn take(&mut self, index: u64, lock: u64) -> bool {
         let word = self.view.shared.lock(index);
@@ -243,13 +244,13 @@ impl<C: Control> Engine<C> {
             return false;
         }
         self.view.memory.event(Event::Lock(word));
-        // The other words of the line may be read under this lock.
+        // The other words of the line may be read under this lock without an entry in `reads`.
         self.newest_seen = self.newest_seen.max(lock >> 1);
         self.held.push(Held { lock: index as u32, version: lock >> 1 });
         true
     }
 
-    /// As [`Engine::own_stm`], for a lock that is taken or beyond the horizon.
+    /// The slow path of [`Engine::own_stm`], for a lock that is held or beyond the horizon.
     #[inline(never)]
     fn own_again(&mut self, at: PersistentAddress) -> Result<(), Abort> {
         let index = self.view.shared.lock_index(at);
@@ -270,8 +271,8 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Waits a little for a lock that another transaction holds. Whoever waits long gives its own locks back first: the other
-    /// may wait for one of them, or not be running.
+    /// Pauses for a lock that another transaction holds. After some pauses it ends the attempt, which releases its own locks: the holder
+    /// may wait for one of them, or may not be running.
     #[cold]
     fn wait_for_lock(&mut self, at: VolatileAddress, lock: u64, patience: &mut u32) -> Result<(), Abort> {
         if *patience == 0 || self.waits_after > 0 {
@@ -283,8 +284,8 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// After an attempt that met a conflict, `attempts` of them by now: waits until what was in its way is gone. From the second
-    /// time on, transactions in conflict run one after another; those that meet none are not kept from running beside them.
+    /// Waits after attempt number `attempts` that met a conflict, until the lock that it met is released. From the second conflict on, such
+    /// transactions run one after another; those without conflicts run beside them.
     ///
     /// # Errors
     /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the holder of the lock waits for this thread. The serial token is released then.
@@ -308,12 +309,13 @@ impl<C: Control> Engine<C> {
         }
         let Some((at, lock)) = self.obstacle.take() else { return Ok(()) };
         let memory = &self.view.memory;
-        // The holder may release the lock and take it again between two loads, so that this thread does not see it free.
+        // The holder may release the lock and take it again between two loads, so that this thread never sees it free. So the wait is
+        // bounded.
         let naps = if memory.is_nested() { (attempts - 1).max(NESTED_NAPS) } else { attempts - 1 };
         latch::wait_a_little_unless_deadlocked(memory, at, lock, naps).map(drop)
     }
 
-    /// Lets the next of those that have met conflicts go on, if this is one of them.
+    /// Lets the next transaction in the queue run, if this one is at its head.
     #[inline]
     pub(super) fn leave_queue(&mut self) {
         if self.is_queued {
@@ -322,7 +324,7 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Moves the horizon to the present, if all that was read is still valid.
+    /// Moves the horizon to the present, if all reads so far are still valid.
     #[cold]
     fn extend(&mut self) -> Result<(), Abort> {
         let now = self.view.memory.load(SharedLayout::CLOCK);
@@ -333,7 +335,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Whether every line read still has the version that was read.
+    /// Returns whether every line read still has the version that was read.
     pub(super) fn validate(&self) -> bool {
         self.reads.iter().all(|&(index, version)| {
             let lock = self.view.memory.load(self.view.shared.lock(index.into()));
@@ -368,7 +370,7 @@ impl<C: Control> Engine<C> {
         Ok(log_records)
     }
 
-    /// Releases every lock of this worker's, at the price of looking at all that there are.
+    /// Releases all locks of this worker, found by a scan of all locks.
     #[cold]
     pub(super) fn release_owned_locks(&mut self, version: u64) {
         for word in self.guards.locks() {
@@ -379,7 +381,7 @@ impl<C: Control> Engine<C> {
         self.held.clear();
     }
 
-    /// Releases all locks, with a new version or the old ones.
+    /// Releases all locks, with a new version or with their old ones.
     #[inline]
     pub(super) fn release_locks(&mut self, version: Option<u64>) {
         for held in &self.held {

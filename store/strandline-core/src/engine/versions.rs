@@ -1,51 +1,52 @@
-//! Snapshots: old versions of lines, for reading the pool as it was at one moment while transactions go on.
+//! Snapshots: old versions of lines, to read the pool as it was at one moment while transactions run.
 //!
 //! # The protocol
 //!
-//! A snapshot has a *time* S, the TxID of the last transaction that it sees. Home has what was committed last. Whoever
-//! changes a line while there are snapshots first keeps what it held, as an *entry*: the line, its eight words, and the
-//! TxID T of the transaction that is about to change it. So a word at time S is that of the line's entry with the smallest T
-//! above S, or the one at home if there is none. Entries lie in volatile memory alone.
+//! A snapshot has a *time* S, the TxID of the last transaction that it sees. Home has the last committed contents. While there are
+//! snapshots, a transaction that changes a line first keeps the old contents as an *entry*: the line, its eight words, and the TxID T of
+//! this transaction. So the word at time S is in the line's entry with the smallest T above S, or at home if there is no such entry.
+//! Entries are only in volatile memory.
 //!
-//! *Begin.* A registration is taken by an exchange from "none" to "everything", which says that no version may be
-//! dropped; then it is counted; then S is read from the clock; then the registration gets S. What has a TxID at or below S is waited
-//! for until it has stored home.
+//! *Begin.* The snapshot takes a registration by an exchange from "none" to "everything", which forbids dropping any version. Then it
+//! increases the count of snapshots, reads S from the clock, and stores S in the registration. Last, it waits until all transactions with a
+//! TxID up to S have stored home.
 //!
-//! *Commit.* With `in_commit` published the transaction takes its TxID T by a read-modify-write. When it is durable it
-//! loads the count of snapshots, and if there are any, the registrations. A snapshot that it does not see there has not read the clock
-//! yet, and its S will be T at least, or that of a large transaction's own snapshot. If one is below T, an entry is pushed for each line about to change, before the first home
-//! store. An entry that the line has already, with a T above all registered S, serves all of them: then no other is needed, and a line
-//! that is written again and again has one entry for each snapshot at most.
+//! *Commit.* With `in_commit` published, the transaction takes its TxID T by a read-modify-write. When it is durable it loads the count of
+//! snapshots and, if there are any, the registrations. A snapshot that it does not see there has not read the clock yet, and its S will be
+//! at least T, or that of a large transaction's own snapshot. If one is below T, the transaction pushes an entry for each line that it is
+//! about to change, before its first store to home. If the line already has an entry with a T above all registered S, that one serves all
+//! snapshots, and no other is necessary. So a line that is written again and again has at most one entry for each snapshot.
 //!
-//! *Read.* The word at home first, then the chain: an entry was pushed before home was changed, so none means that what was
-//! loaded is right. There is no lock, no validation and no waiting. The largest T of all entries is raised before home is changed, too:
-//! where it is not above S, there is nothing to look for.
+//! *Read.* A read loads the word at home first, and then follows the chain. Entries are pushed before home changes, so if there is none,
+//! the word from home is right. There is no lock, no validation and no waiting. The largest T of all entries is also raised before home
+//! changes: if it is not above S, the read need not follow the chain.
 //!
-//! *Chains.* An entry is in the chain of its line's hash, which other lines share; entries of one line have falling T. They are
-//! pushed at the head by an exchange, and one reclaimer at a time cuts off what nobody needs: the bound is the smaller of the
-//! clock, read before the registrations, and the oldest S, and entries at or below it are free; a chain is cut where everything behind is.
-//! An entry stays an entry for ever and is used again. Whoever stands on one that is refilled sees T = 0 first of all, or
-//! the new T; T is stored last. Entries are reclaimed when none is free, which is a look at every chain, and when a snapshot ends after many
-//! pushes. The latter keeps a reader, so it looks at some chains, and the next one at those that follow.
+//! *Chains.* An entry is in the chain of its line's hash, which other lines share; the entries of one line have descending T. They are
+//! pushed at the head by an exchange. One reclaimer at a time cuts off the entries that no snapshot needs: the bound is the smaller of the
+//! clock, read before the registrations, and the oldest S; entries at or below it are free, and a chain is cut where all entries behind are
+//! free. The memory of an entry is only ever used for entries. A reader at an entry that is being refilled sees T = 0 first, or the new T,
+//! which is stored last. Entries are reclaimed when none is free, which is a scan of all chains, and when a snapshot ends after many
+//! pushes. The latter delays a reader, so it scans only some chains, and the next snapshot that ends scans those that follow.
 //!
-//! *Bound.* When there is no entry left, and reclaiming frees too few, the oldest snapshot is ended: its registration is
-//! marked by an exchange, and the bound taken again. A snapshot looks at its mark after everything else that a read does. Writers do not
-//! wait for snapshots.
+//! *Bound.* When no entry is left, and reclaiming frees too few, the oldest snapshot is ended: its registration is marked by an exchange,
+//! and the bound computed again. Each read at a snapshot checks this mark last. Writers do not wait for snapshots.
 //!
-//! *Large transactions* run alone and store home while they run (`large.rs`). Before one with TxID T raises the clock it registers a snapshot of time
-//! T - 1, so that it keeps what it changes, and publishes T ([`SharedLayout::LARGE`]). A snapshot that begins meanwhile loads the clock, and then this: its
-//! S is T - 1, which has been stored home, and it does not wait. The bound of a reclaimer is T - 1 at most then. Before a snapshot is ended for want of
-//! room the transaction withdraws what it has published, so that those that begin afterwards wait for it as for any other. It does the same
-//! before it lets others see what it has done.
+//! *Large transactions* run alone and store home while they run (`large.rs`). Before one with TxID T raises the clock, it registers a
+//! snapshot of time T - 1, so that it keeps the contents that it changes, and publishes T ([`SharedLayout::LARGE`]). A snapshot that begins
+//! meanwhile loads the clock and then this word: its S is T - 1, which has been stored home, and it does not wait. The bound of a reclaimer
+//! is then at most T - 1. Before a snapshot is ended for want of room, the published T is withdrawn, so that snapshots that begin
+//! afterwards wait for the large transaction as for any other. The large transaction also withdraws it before it lets others see its
+//! changes.
 //!
-//! *Giving back.* When the last snapshot ends and many entries were used, their memory goes back to the system. Whoever ends it has the latch,
-//! and marks the count by an exchange from 0: from then on no reader stands on an entry, and a snapshot that is counted waits until the mark
-//! is gone before it reads the clock. A transaction that sees the mark keeps nothing, since its TxID was taken before: whatever snapshot
-//! comes sees it. Those that may have looked before have TxIDs up to the clock as it is now, and are waited for as when a snapshot begins;
-//! if that takes long, nothing is given back. Then nobody knows an entry. Heads and entries become zeros, as they were at first; the mark goes.
+//! *Releasing memory.* When the last snapshot ends and many entries were used, their memory is released to the system. The thread that does
+//! so has the latch, and marks the count of snapshots by an exchange from 0. From then on no reader is at an entry, and a new snapshot
+//! waits until the mark is gone before it reads the clock. A transaction that sees the mark keeps no versions: its TxID was taken before,
+//! so every snapshot that begins later sees it. Transactions that may have checked before the mark have TxIDs up to the present clock, and
+//! are waited for as when a snapshot begins; if that takes long, no memory is released. Then no thread refers to an entry. Heads and
+//! entries become zeros, as at first, and the mark is removed.
 //!
-//! `lab/strandline-scheme-check/tests/all/snapshots.rs` and `beside_large.rs` run the protocol under schedules and store buffers, and leave out each of
-//! its rules in turn.
+//! `lab/strandline-scheme-check/tests/all/snapshots.rs` and `beside_large.rs` run the protocol under schedules and store buffers, and leave
+//! out each of its rules in turn.
 
 use std::ops::Range;
 
@@ -55,18 +56,19 @@ use crate::memory::latch;
 use crate::memory::{LINE_WORDS, Memory, PersistentAddress, Step, VolatileAddress};
 use crate::scheme::wait_for_commits;
 
-/// In the count of snapshots: the memory of all entries is given back.
+/// A bit in the count of snapshots: the memory of all entries is being released.
 pub(super) const GIVING_BACK: u64 = 1 << 63;
 
-/// It is when more than this share of all entries was used,
+/// Memory of entries is released if more than this share of all entries was used,
 const SHARE_TO_KEEP: u64 = 64;
-/// unless a commit is waited for longer than so many naps.
+/// unless a commit must be waited for longer than this number of naps.
 const NAPS: u32 = 4;
 
-/// Reclaiming frees this share of all entries, or the oldest snapshot ends: so it is rare.
+/// If reclaiming frees less than this share of all entries, the oldest snapshot is ended, so that reclaiming is rare.
 const SHARE_TO_FREE: u64 = 8;
 
-/// A snapshot that ends looks at so many chains, if there was a push for each so many of them, and so many pushes at least.
+/// A snapshot that ends scans this number of chains, if there was one push for each `CHAINS_FOR_A_PUSH` of them, and `LEAST_PUSHES` pushes
+/// at least.
 const CHAINS_AT_A_TIME: u64 = 1 << 16;
 const CHAINS_FOR_A_PUSH: u64 = 32;
 const LEAST_PUSHES: u64 = 32;
@@ -75,18 +77,18 @@ const LEAST_PUSHES: u64 = 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Registration {
     word: VolatileAddress,
-    /// The TxID of the last transaction that it sees.
+    /// The TxID of the last transaction that the snapshot sees.
     pub time: u64,
 }
 
-/// The snapshot was ended: its versions took more room than there is.
+/// The error of a snapshot that was ended, because its versions needed more room than there is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended;
 
-/// Registers a snapshot of the present, and waits until everything in it has stored home.
+/// Registers a snapshot of the present state, and waits until all transactions in it have stored home.
 ///
 /// # Errors
-/// There are as many snapshots as can be, or no room for versions; [`Error::Deadlock`].
+/// Returns an error if there are as many snapshots as there can be, or if there is no memory for versions, and [`Error::Deadlock`].
 pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     if !versions.any() {
@@ -107,7 +109,8 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
         memory.fetch_add(SharedLayout::SNAPSHOTS, 1);
         wait_for_memory(memory);
         let clock = early.unwrap_or_else(|| memory.load(SharedLayout::CLOCK));
-        // In this order: with the clock of a large transaction it would wait for that one's end.
+        // `LARGE` is loaded after the clock. With the clock of a large transaction as its time, the snapshot would wait until that
+        // transaction ends.
         let large = memory.load(SharedLayout::LARGE);
         let time = if large == 0 { clock } else { clock.min(large - 1) };
         let registration = Registration { word, time };
@@ -118,13 +121,14 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
             }
             return Ok(registration);
         }
-        // It was the oldest when there was no room: none of its versions were kept.
+        // This snapshot was ended as the oldest one when there was no room: none of its versions were kept.
         end(view, registration);
     }
 }
 
-/// Registers a snapshot for transaction `transaction`, which runs alone and has not raised the clock yet: the state before it, which snapshots see
-/// that begin while it runs. `None`: there are as many as can be, or no room for versions.
+/// Registers a snapshot for transaction `transaction`, which runs alone and has not raised the clock yet. It keeps the state before the
+/// transaction, which snapshots see that begin while the transaction runs. `None` if there are as many snapshots as there can be, or no
+/// memory for versions.
 pub(super) fn pin<M: Memory>(view: &View<M>, transaction: u64) -> Option<Registration> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     if !versions.any() || memory.omitted(Step::LargePin) {
@@ -149,16 +153,16 @@ pub(super) fn pin<M: Memory>(view: &View<M>, transaction: u64) -> Option<Registr
     Some(registration)
 }
 
-/// From here on snapshots that begin wait for the large transaction that runs, if one does, as for any that commits.
+/// Makes snapshots that begin from here on wait for the running large transaction, if there is one, as for any transaction in commit.
 pub(super) fn withdraw<M: Memory>(memory: &M) {
     let large = memory.load(SharedLayout::LARGE);
     if large != 0 {
-        // Ordered before the look at the registrations: a snapshot has either told of itself by then, or finds 0.
+        // Ordered before the scan of the registrations: a snapshot has either registered by then, or finds 0 here.
         let _ = memory.compare_exchange(SharedLayout::LARGE, large, 0);
     }
 }
 
-/// Waits while the memory of entries is given back.
+/// Waits while the memory of entries is being released.
 fn wait_for_memory<M: Memory>(memory: &M) {
     loop {
         let count = memory.load(SharedLayout::SNAPSHOTS);
@@ -169,7 +173,7 @@ fn wait_for_memory<M: Memory>(memory: &M) {
     }
 }
 
-/// Makes the word at `at` as large as `value` at least.
+/// Raises the word at `at` to `value`, unless it is larger.
 fn raise<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
     let mut now = memory.load(at);
     while now < value {
@@ -191,7 +195,7 @@ pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     let pushed = memory.load(versions.pushed()).wrapping_sub(memory.load(versions.reclaimed()));
     let chains = versions.heads().min(CHAINS_AT_A_TIME);
     if pushed >= (chains / CHAINS_FOR_A_PUSH).max(LEAST_PUSHES)
-        // Snapshots of the state before a large transaction need every entry that it pushes, so there is nothing to free while it runs.
+        // Snapshots of the state before a large transaction need every entry that it pushes, so nothing can be freed while it runs.
         && large_beside(memory) == 0
         && memory.try_lock(versions.latch())
     {
@@ -202,7 +206,7 @@ pub(super) fn end<M: Memory>(view: &View<M>, registration: Registration) {
     }
 }
 
-/// Gives back the memory of all entries, if there is no snapshot now; whether it did.
+/// Releases the memory of all entries, if there is no snapshot now. Returns whether it did.
 #[cold]
 fn give_back<M: Memory>(view: &View<M>) -> bool {
     let (memory, versions) = (&view.memory, view.shared.versions());
@@ -216,7 +220,7 @@ fn give_back<M: Memory>(view: &View<M>) -> bool {
     if is_alone {
         let (at, bytes) = versions.chains();
         memory.clear(at, bytes);
-        // What chains still hold must not be handed out: a mutant would go round in circles.
+        // Entries that are still in chains must not be handed out: with this step left out, chains would become circles.
         if !memory.omitted(Step::SnapshotGiveBackNone) {
             memory.store(versions.used(), 0);
             memory.store(versions.free(), changed(memory.load(versions.free()), 0));
@@ -230,7 +234,7 @@ fn give_back<M: Memory>(view: &View<M>) -> bool {
     is_alone
 }
 
-/// Whether all transactions up to TxID `last` have stored home; waits for it a little.
+/// Returns whether all transactions up to TxID `last` have stored home. Waits for them for a short time.
 fn have_stored_home<M: Memory>(view: &View<M>, last: u64) -> bool {
     let memory = &view.memory;
     memory.omitted(Step::SnapshotGiveBackWait)
@@ -247,7 +251,7 @@ fn have_stored_home<M: Memory>(view: &View<M>, last: u64) -> bool {
         })
 }
 
-/// Loads words of the data as they are at home; whether nothing newer than the snapshot has been stored there or anywhere.
+/// Loads words of the data from home. Returns whether they are valid for the snapshot: no newer transaction has stored anything, anywhere.
 pub(super) fn read_home_range<M: Memory>(
     view: &View<M>,
     registration: Registration,
@@ -257,7 +261,7 @@ pub(super) fn read_home_range<M: Memory>(
     view.memory.data_words().is_some_and(|data| data.load_range(at, into)) && is_newest(view, registration)
 }
 
-/// Whether nothing newer than the snapshot has been stored anywhere before this, and it has not ended.
+/// Returns whether no transaction newer than the snapshot has stored anything before this, and the snapshot has not ended.
 pub(super) fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -> bool {
     let memory = &view.memory;
     memory.load(view.shared.versions().newest()) <= registration.time
@@ -267,7 +271,7 @@ pub(super) fn is_newest<M: Memory>(view: &View<M>, registration: Registration) -
 /// Reads words of one line as they were at the snapshot's time.
 ///
 /// # Errors
-/// The snapshot was ended.
+/// Returns [`Ended`] if the snapshot was ended.
 pub(super) fn read_line<M: Memory>(
     view: &View<M>,
     registration: Registration,
@@ -289,7 +293,7 @@ pub(super) fn read_line<M: Memory>(
     if is_marked && !memory.omitted(Step::SnapshotMark) { Err(Ended) } else { Ok(()) }
 }
 
-/// The T and numbers of the line's entries, T falling.
+/// Returns T and number of each of the line's entries, in descending order of T.
 fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterator<Item = (u64, u64)> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     let (mut at, mut steps) = (memory.load(versions.head_of(line)), 0);
@@ -310,26 +314,27 @@ fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterat
     })
 }
 
-/// Whether a walk of so many steps goes round in a circle. Natively there is none: where a mutant's history would never end, this is its end.
+/// Returns whether a walk of `steps` steps is in a circle. Natively there is none; with a step left out, this ends a history that would
+/// never end.
 fn is_circle<M: Memory>(view: &View<M>, steps: &mut u64) -> bool {
     *steps += 1;
     view.memory.omitted(Step::SnapshotGiveBackWait) && *steps > view.shared.versions().entries()
 }
 
-/// The number of the line's entry with the smallest T above `time`.
+/// Returns the number of the line's entry with the smallest T above `time`.
 fn find<M: Memory>(view: &View<M>, line: PersistentAddress, time: u64) -> Option<u64> {
     let mut above = entries_of(view, line).take_while(|&(transaction, _)| transaction > time);
     let found = if view.memory.omitted(Step::SnapshotOldest) { above.next() } else { above.last() };
     found.map(|(_, number)| number)
 }
 
-/// Whether a transaction that is about to store home has to ask [`keep`].
+/// Returns whether a transaction that is about to store home has to call [`keep`].
 pub(super) fn are_wanted<M: Memory>(view: &View<M>) -> bool {
     view.shared.versions().any() && view.memory.load(SharedLayout::SNAPSHOTS) != 0
 }
 
-/// Keeps what the lines hold that transaction `transaction` is about to change, for the snapshots that do not see it. A line may be named
-/// twice.
+/// Keeps the contents of the lines that transaction `transaction` is about to change, for the snapshots that do not see it. A line may
+/// occur twice.
 #[cold]
 #[inline(never)]
 pub(super) fn keep<M: Memory>(
@@ -355,7 +360,7 @@ pub(super) fn keep<M: Memory>(
         if !takes_everything && newest.is_some_and(serves_all) {
             continue;
         }
-        // No room although every snapshot was ended: then nobody needs the rest.
+        // There is no room although every snapshot was ended, so no snapshot needs the rest.
         let Some(number) = take(view) else { break };
         pushed += 1;
         push(view, number, line, transaction);
@@ -366,8 +371,8 @@ pub(super) fn keep<M: Memory>(
     }
 }
 
-/// The newest snapshot that does not see what transaction `transaction` does, and whether there is one that takes an entry whatever there is,
-/// as it may have read the clock already.
+/// Returns the time of the newest snapshot that does not see transaction `transaction`, and whether there is one that needs every entry,
+/// because it may have read the clock but has not registered its time yet.
 fn snapshots_before<M: Memory>(view: &View<M>, transaction: u64) -> (Option<u64>, bool) {
     let (mut newest, mut takes_everything) = (None, false);
     for (time, _) in view.registrations() {
@@ -383,7 +388,7 @@ fn snapshots_before<M: Memory>(view: &View<M>, transaction: u64) -> (Option<u64>
     (newest, takes_everything)
 }
 
-/// Fills entry `number` with what `line` holds before transaction `transaction`, and puts it at the head of its chain.
+/// Fills entry `number` with the contents of `line` before transaction `transaction`, and pushes it to the head of its chain.
 fn push<M: Memory>(view: &View<M>, number: u64, line: PersistentAddress, transaction: u64) {
     let (memory, versions) = (&view.memory, view.shared.versions());
     let entry = versions.entry(number);
@@ -406,7 +411,7 @@ fn push<M: Memory>(view: &View<M>, number: u64, line: PersistentAddress, transac
     }
 }
 
-/// Takes a free entry; its number. `None`: there is none, and no snapshot either.
+/// Takes a free entry and returns its number; `None` if there is none, and no snapshot either.
 fn take<M: Memory>(view: &View<M>) -> Option<u64> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     loop {
@@ -430,16 +435,17 @@ fn take<M: Memory>(view: &View<M>) -> Option<u64> {
     }
 }
 
-/// The word of the free entries with `first` as the first one, told from all others that it was lately.
+/// Returns the word of the list of free entries with `first` as its head, and with a counter that tells it from earlier words with the same
+/// head.
 fn changed(word: u64, first: u64) -> u64 {
     ((word >> 32).wrapping_add(1) << 32) | first
 }
 
-/// Frees entries, and ends snapshots until enough are; whether there may be a free one.
+/// Frees entries, and ends snapshots until enough are free. Returns whether there may be a free one.
 fn make_room<M: Memory>(view: &View<M>) -> bool {
     let (memory, versions) = (&view.memory, view.shared.versions());
     memory.lock(versions.latch());
-    // Somebody else may have done it meanwhile.
+    // Another thread may have freed entries meanwhile.
     let mut freed = u64::from(memory.load(versions.free()) as u32 != 0);
     if freed == 0 {
         let all = || reclaim(view, 0..versions.heads());
@@ -456,7 +462,7 @@ fn make_room<M: Memory>(view: &View<M>) -> bool {
     freed > 0
 }
 
-/// Ends the oldest snapshot; whether there was one.
+/// Ends the oldest snapshot. Returns whether there was one.
 fn end_oldest<M: Memory>(view: &View<M>) -> bool {
     let (memory, versions) = (&view.memory, view.shared.versions());
     let oldest = view
@@ -477,8 +483,8 @@ fn large_beside<M: Memory>(memory: &M) -> u64 {
     if memory.omitted(Step::LargeBound) { 0 } else { memory.load(SharedLayout::LARGE) }
 }
 
-/// Returns for how many pushes chains have been looked at when `chains` more of them have: for all, if these are all chains. The chains that are
-/// left may have entries of pushes before, so that the next snapshots that end look at these without further pushes.
+/// Returns the number of pushes that count as reclaimed once `chains` more chains were scanned: all of them, if these are all chains. The
+/// other chains may have entries of earlier pushes, so that the next snapshots that end scan these without further pushes.
 fn pushes_reclaimed<M: Memory>(view: &View<M>, chains: u64) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     let (pushed, left) = (memory.load(versions.pushed()), versions.heads() - chains);
@@ -489,11 +495,11 @@ fn pushes_reclaimed<M: Memory>(view: &View<M>, chains: u64) -> u64 {
     reclaimed.max(pushed.saturating_sub(left / CHAINS_FOR_A_PUSH))
 }
 
-/// Frees the entries that no snapshot needs in the chains with these heads; returns how many. The caller holds the latch.
+/// Frees the entries that no snapshot needs in the chains with these heads, and returns their number. The caller holds the latch.
 fn reclaim<M: Memory>(view: &View<M>, heads: Range<u64>) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     memory.store(versions.reclaimed(), pushes_reclaimed(view, heads.end - heads.start));
-    // What is registered after this is of that time at least, or, while the large transaction runs, of the time before it.
+    // A snapshot that registers after this has at least this time or, while a large transaction runs, the time before it.
     let clock = memory.load(SharedLayout::CLOCK);
     let large = large_beside(memory);
     let clock = if large == 0 { clock } else { clock.min(large - 1) };
@@ -507,7 +513,7 @@ fn reclaim<M: Memory>(view: &View<M>, heads: Range<u64>) -> u64 {
     heads.map(|number| cut(view, versions.head(number), bound)).sum()
 }
 
-/// Cuts off and frees what a chain has at or below `bound` at its end; how many entries.
+/// Cuts off the end of a chain, from where all entries are at or below `bound`, and frees these. Returns their number.
 fn cut<M: Memory>(view: &View<M>, head: VolatileAddress, bound: u64) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     loop {
@@ -529,14 +535,14 @@ fn cut<M: Memory>(view: &View<M>, head: VolatileAddress, bound: u64) -> u64 {
                 rest
             }
             None if first == 0 || memory.compare_exchange(head, first, 0).is_ok() => first,
-            // Somebody has pushed one.
+            // Another thread has pushed an entry.
             None => continue,
         };
         return free(view, rest);
     }
 }
 
-/// Frees the entries from `number` on, which are in no chain any more. Whoever still stands on one finds its way on.
+/// Frees the entries from `number` on, which are in no chain any more. A reader that is still at one of them finds its way on.
 fn free<M: Memory>(view: &View<M>, mut number: u64) -> u64 {
     let (memory, versions) = (&view.memory, view.shared.versions());
     let (mut freed, mut steps) = (0, 0);

@@ -1,4 +1,4 @@
-//! Workers: who runs transactions.
+//! Workers, which run transactions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -15,17 +15,16 @@ use crate::transaction::{
     Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Tally, Transaction, has_room,
 };
 
-/// One thread's means to run transactions on a pool: a leased log and an arena of the heap. Dropping it
-/// gives both back.
+/// A worker: a leased log and an arena of the heap, with which one thread runs transactions on a pool. Dropping it returns both.
 ///
 /// ```
 /// # use strandline_core::example::*;
 /// # let pool = pool();
-/// // Logs for two workers.
+/// // The pool has logs for two workers.
 /// let (mut first, second) = (pool.worker()?, pool.worker()?);
 /// assert!(matches!(pool.worker(), Err(strandline_core::Error::NoFreeLog { logs: 2 })));
 /// first.run(|tx| tx.write(tx.root(0), 5))?;
-/// // A dropped one gives its log back.
+/// // A dropped worker returns its log.
 /// let index = second.log_index();
 /// drop(second);
 /// assert_eq!(pool.worker()?.log_index(), index);
@@ -44,7 +43,7 @@ pub struct Worker<C: Control = Stm> {
 /// use strandline_core::Abort;
 /// use strandline_core::engine::Tx;
 ///
-/// /// The next number of a sequence, for the workers of a program that uses one kind of them.
+/// /// Returns the next number of a sequence. For the default kind of workers.
 /// fn next(tx: &mut Tx) -> Result<u64, Abort> {
 ///     let next = tx.read(tx.root(0))? + 1;
 ///     tx.write(tx.root(0), next)?;
@@ -61,11 +60,12 @@ pub struct Tx<C: Control = Stm> {
 }
 
 impl<M: SchemeMemory, C: Control<Scheme: SchemeObject<M>>> Worker<Over<C, M>> {
-    /// Leases a free log of the pool behind `view`, whose logs become BPPM's if they are not yet. All workers of a pool have one control.
+    /// Leases a free log of the pool behind `view`. The pool's logs become BPPM's if they are not yet. All workers of a pool have the same
+    /// control.
     ///
     /// # Errors
-    /// [`Error::NoFreeLog`]: as many workers exist as the pool has logs. [`Error::Unsupported`]: a worker under
-    /// another scheme exists. [`Error::Parameter`]: the scheme does not run under this control. [`Error::Forked`].
+    /// Returns [`Error::NoFreeLog`] if the pool has as many workers as logs, [`Error::Unsupported`] if there is a worker under another
+    /// scheme, [`Error::Parameter`] if the scheme does not run under this control, and [`Error::Forked`].
     pub fn lease(view: View<M>, setup: impl Into<Setup<C>>, shared_log: Option<SharedLog>) -> Result<Self> {
         Self::lease_log(view, &BPPM, setup.into().over(), shared_log, SchemeObject::lease)
     }
@@ -75,10 +75,10 @@ impl<M: SchemeMemory> Worker<Over<Concurrency, M>>
 where
     Erased: SchemeObject<M>,
 {
-    /// Leases a free log of the pool behind `view`, whose logs become scheme `kind`'s if they are not yet, for the laboratory.
+    /// Leases a free log of the pool behind `view`, for the laboratory. The pool's logs become scheme `kind`'s if they are not yet.
     ///
     /// # Errors
-    /// As [`Worker::lease`].
+    /// Returns the errors of [`Worker::lease`].
     pub fn lease_of(
         view: View<M>,
         kind: SchemeKind,
@@ -91,17 +91,17 @@ where
 }
 
 impl<C: Control<Scheme = Erased>> Worker<C> {
-    /// From now on a transaction that meets a conflict runs again at once, without waiting for what was in its way, and the worker gives up its
-    /// core to no other: TinySTM's contention manager `CM_SUICIDE`. After very many conflicts of one transaction it waits after all, so that every
-    /// transaction ends. Under STM only.
+    /// From now on runs a transaction again immediately after a conflict, without waiting for the lock that it met and without yielding the
+    /// core: TinySTM's contention manager `CM_SUICIDE`. After very many conflicts of one transaction the worker waits after all, so that
+    /// every transaction ends. For the STM only.
     pub fn retry_at_once(&mut self) {
         self.tx.engine.waits_after = RETRIES_AT_ONCE;
     }
 }
 
 impl<C: Control> Worker<C> {
-    /// Leases a free log of the pool behind `view`, whose logs become scheme `kind`'s if they are not yet; `lease` makes the scheme's part of the
-    /// worker. Errors are those of [`Worker::lease`].
+    /// Leases a free log of the pool behind `view`. The pool's logs become scheme `kind`'s if they are not yet. `lease` creates the
+    /// scheme's part of the worker. The errors are those of [`Worker::lease`].
     pub(crate) fn lease_log(
         view: View<C::Memory>,
         kind: SchemeKind,
@@ -141,24 +141,25 @@ impl<C: Control> Worker<C> {
         Ok(Self { tx: Tx::over(engine, index), read_only: false })
     }
 
-    /// The number of the log that this worker leases.
+    /// Returns the number of the log that this worker leases.
     pub fn log_index(&self) -> u64 {
         self.tx.engine.slot_index
     }
 
-    /// From now on a transaction that does not fit the log is [`Error::TransactionTooLarge`], as under the laboratory's schemes: for judges
-    /// that ask of every word what transactions made of it, which a large one that was cut short leaves open in chunks that are free.
+    /// From now on a transaction that does not fit the log returns [`Error::TransactionTooLarge`], as under the laboratory's schemes. This
+    /// is for tests that check every word against the transactions' writes: an interrupted large transaction leaves the contents of free
+    /// chunks undefined.
     pub fn keep_to_log(&mut self) {
         self.tx.engine.takes_any_size = false;
     }
 
-    /// The number of the latest transaction that the last one may have read from.
+    /// Returns the TxID of the latest transaction from which the last one may have read.
     #[doc(hidden)]
     pub fn newest_read(&self) -> u64 {
         self.tx.engine.newest_read()
     }
 
-    /// The lines that the last transaction stored to, if it has committed and did [not exceed its log](Worker::keep_to_log).
+    /// Returns the lines to which the last transaction stored, if it has committed and did [not exceed its log](Worker::keep_to_log).
     #[doc(hidden)]
     pub fn lines_stored(&self) -> Vec<PersistentAddress> {
         let mut lines = Vec::new();
@@ -171,28 +172,28 @@ impl<C: Control> Worker<C> {
         self.read_only = true;
     }
 
-    /// Gives back memory that a large read or write set has taken; the next transaction does it otherwise. What the last one read and wrote is
-    /// forgotten.
+    /// Frees memory that a large read or write set has allocated; otherwise the next transaction would do so. The sets of the last
+    /// transaction are forgotten.
     pub(crate) fn give_memory_back(&mut self) {
         self.tx.engine.give_memory_back();
     }
 
-    /// What it counts, for others to look at.
+    /// Returns the counters of this worker, for other threads to read.
     pub(crate) fn tally(&self) -> Arc<Tally> {
         self.tx.engine.tally.clone()
     }
 
-    /// The worker's view of the pool.
+    /// Returns the worker's view of the pool's memory.
     pub fn memory(&self) -> &C::Memory {
         self.tx.engine.view.memory.admit_thread();
         &self.tx.engine.view.memory
     }
 
-    /// Runs `body` as a transaction that is committed when this returns, but in the `Sync` domain not yet durable: it
-    /// is when all transactions up to the number that is returned are. 0: it is durable already.
+    /// Runs `body` as a transaction that is committed when this returns but, in the `Sync` domain, not yet durable. It is durable when all
+    /// transactions up to the returned TxID are; 0 means that it is durable already.
     ///
     /// # Errors
-    /// As [`Runner::run`].
+    /// Returns the errors of [`Runner::run`].
     pub fn run_later<R>(&mut self, body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>) -> Result<(R, u64)> {
         self.tx.engine.durable_at = 0;
         self.tx.engine.durable_later = true;
@@ -219,7 +220,7 @@ impl<C: Control> Worker<C> {
     }
 }
 
-/// Sees to it that the disk has space for a log that stores reach; where a device is behind the pool none do.
+/// Allocates disk space for a log in a mapped file. A pool with a device needs none, since it does not store to these logs.
 fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
     if view.memory.device().is_some() {
         return Ok(());
@@ -227,10 +228,10 @@ fn take_space_for_log<M: Memory>(view: &View<M>, index: u64) -> Result<()> {
     let bytes = view.layout.geometry.log_bytes;
     view.memory
         .make_space(view.layout.log(index), bytes)
-        .map_err(|error| Error::io(format!("find disk space for a log of {bytes} bytes"), error))
+        .map_err(|error| Error::io(format!("allocate disk space for a log of {bytes} bytes"), error))
 }
 
-/// The thread's transaction; dropped only by a panic.
+/// The thread's running transaction. Dropped only by a panic.
 struct Running<'w, C: Control>(&'w mut Tx<C>);
 
 impl<C: Control> Drop for Running<'_, C> {
@@ -245,7 +246,7 @@ impl<C: Control> Drop for Running<'_, C> {
 }
 
 impl<C: Control> Tx<C> {
-    /// The transactions of an engine that allocates from arena `arena`.
+    /// Returns the transactions of an engine that allocates from arena `arena`.
     pub(super) fn over(engine: Engine<C>, arena: u64) -> Self {
         Self { engine, arenas: Arenas::new(arena) }
     }
@@ -258,7 +259,7 @@ impl<C: Control> Tx<C> {
         held
     }
 
-    /// Allocates where isolation is by locks, which the allocator takes itself.
+    /// Allocates under isolation by locks. The allocator takes the locks of its own words itself.
     fn alloc_under_locks(&mut self, bytes: u64) -> Result<PersistentAddress, Abort> {
         let region = self.engine.locks.region();
         self.engine.locks.set_allocating(true);
@@ -269,12 +270,12 @@ impl<C: Control> Tx<C> {
         block
     }
 
-    /// How full the heap is, beside other transactions.
+    /// Returns the usage of the heap, while other transactions run.
     pub(crate) fn usage(&mut self) -> Result<HeapUsage, Abort> {
         heap::usage_in(&mut self.engine)
     }
 
-    /// Makes what the file is longer than it need be part of the heap.
+    /// Adds the rest of the file to the heap, if the file is longer than the heap.
     pub(crate) fn reach_end(&mut self) -> Result<(), Abort> {
         self.engine.locks.set_allocating(true);
         let reached = heap::reach_end(&mut self.engine);
@@ -290,7 +291,7 @@ impl<C: Control> Tx<C> {
         released
     }
 
-    /// Takes the transaction back whose closure has panicked with `panic`.
+    /// Rolls back a transaction whose closure has panicked with `panic`, and resumes the panic.
     #[cold]
     #[inline(never)]
     fn unwind(&mut self, panic: Box<dyn std::any::Any + Send>) -> ! {
@@ -319,7 +320,7 @@ impl<C: Control> Tx<C> {
                 Ok(Ok(value)) => {
                     match self.engine.commit() {
                         Ok(()) => return Ok(value),
-                        // While the locks are still held, since what it drops may panic, like the closure.
+                        // Dropped while the locks are still held, since the drop may panic, like the closure.
                         Err(why) => match catch_unwind(AssertUnwindSafe(|| drop(value))) {
                             Ok(()) => why,
                             Err(panic) => self.unwind(panic),
@@ -330,7 +331,7 @@ impl<C: Control> Tx<C> {
                 Err(panic) => self.unwind(panic),
             };
             if self.engine.view.memory.is_forked() {
-                // The closure forked, and this is the child: what has happened so far is its parent's.
+                // The closure has forked, and this is the child. The transaction belongs to the parent.
                 return Err(Error::Forked);
             }
             self.engine.roll_back(why);
@@ -338,7 +339,7 @@ impl<C: Control> Tx<C> {
                 Abort::Conflict if self.engine.wait_for_chunks() => {}
                 Abort::Conflict => {
                     attempt += 1;
-                    // Who only reads looks back from now on, and meets none of those that it would give way to.
+                    // Read-only retries run on a snapshot and cannot conflict, so they need not wait.
                     if !read_only || attempt >= SERIAL_AFTER || !self.engine.can_look_back() {
                         self.engine.back_off(attempt)?;
                     }
@@ -398,7 +399,7 @@ impl<C: Control> Runner for Worker<C> {
             read_only: tally.read_only.get(),
             conflicts: tally.conflicts.get(),
             user_aborts: tally.user_aborts.get(),
-            // The schemes that take locks count their own.
+            // Schemes that take locks count their log bytes themselves.
             log_bytes: statistics.log_bytes + tally.log_bytes.get(),
             total: view.memory.counters(),
             ..*statistics
@@ -411,7 +412,7 @@ impl<C: Control> Drop for Worker<C> {
         let engine = &mut self.tx.engine;
         let memory = &engine.view.memory;
         if memory.is_forked() {
-            // The log is the parent's.
+            // The log belongs to the parent.
             return;
         }
         memory.admit_thread();

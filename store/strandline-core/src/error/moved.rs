@@ -1,13 +1,13 @@
-//! The comparison with which everything that moves data ends.
+//! The comparison with which every operation that moves data ends.
 
 use super::{Error, Result};
 
-/// Compares what was there with what was moved.
+/// Compares the number of items at the source, `there`, with the number that was moved.
 ///
-/// Each mover counts the source without the walk that moves, so that a walk that ends early is noticed. It counts in the snapshot or
-/// transaction that it moves from, so that concurrent writers make no difference:
+/// Each such operation counts the source by another walk than the one that moves, so that a walk that ends early is noticed. It counts in
+/// the snapshot or transaction that it moves from, so that concurrent writers make no difference:
 ///
-/// | mover | at the source | at the target |
+/// | operation | count at the source | count at the target |
 /// |---|---|---|
 /// | `Database::dump`, `DynamicStore::dump` | rows, counted through the inner nodes; items of a queue, to its last one | rows shown |
 /// | `pool load` | rows that the input announces (`"rows"` in `pool dump --json`) | rows counted after it, less those before, and the replaced ones |
@@ -17,7 +17,7 @@ use super::{Error, Result};
 /// | `pool compact` | objects and their bytes before | those after it |
 ///
 /// # Errors
-/// Returns [`Error::Damaged`] if they differ. The mover then leaves no target, or takes its transaction back.
+/// Returns [`Error::Damaged`] if the numbers differ. The operation then leaves no target, or rolls its transaction back.
 pub fn compare_moved(what: impl FnOnce() -> String, there: u64, moved: u64) -> Result<()> {
     if there == moved {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What errors say, and which causes they have.
+//! Tests of the errors' messages and causes.
 
 use std::error::Error as _;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ fn system() -> std::io::Error {
     ErrorKind::NotFound.into()
 }
 
-/// Errors of all kinds, with their messages.
+/// Returns errors of all kinds, with their messages.
 fn examples() -> Vec<(Error, &'static str)> {
     let path = || PathBuf::from("/a/bank.pool");
     vec![
@@ -39,7 +39,7 @@ fn examples() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::SeveralLinks { path: path(), links: 2 },
-            "the pool /a/bank.pool has 2 hard links; its log is found by its name, so that it must have one name only: \
+            "the pool /a/bank.pool has 2 hard links; its log is found by its name, so it must have one name only: \
              remove the others (`find -samefile` finds them; a repair that was cut short leaves one that ends in `.damaged`, and a restore one \
              that ends in `.replaced`: run `strandline pool restore` again)",
         ),
@@ -50,20 +50,20 @@ fn examples() -> Vec<(Error, &'static str)> {
         (Error::damaged("a log"), "the pool is damaged: a log; restore it from a backup"),
         (
             Error::irreparable("a log"),
-            "the pool cannot be repaired and is as it was: a log; restore it from a backup",
+            "the pool cannot be repaired and was not changed: a log; restore it from a backup",
         ),
         (
             Error::Missing { what: "queue", root: 4096 },
-            "no queue hangs from the root at 0x1000; create it first",
+            "there is no queue at the root 0x1000; create it first",
         ),
         (
-            Error::WrongStructure { what: "a queue", root: 4096 },
-            "what hangs from the root at 0x1000 is not a queue of these types and sizes; use another root, or open it as \
-             what it is",
+            Error::WrongStructure { what: "queue", root: 4096 },
+            "the root 0x1000 does not hold the expected queue of these types and sizes; use another root, or open it with the types and \
+             sizes that it has",
         ),
         (
-            Error::Incomplete { what: "a queue", root: 4096 },
-            "a queue at the root at 0x1000 was never created completely; create it again, which goes on where it ended",
+            Error::Incomplete { what: "queue", root: 4096 },
+            "the creation of the queue at the root 0x1000 was interrupted; create it again to finish it",
         ),
         (
             Error::Locked { path: path(), held: "reading", by: Some("process 7 (x)".into()) },
@@ -86,12 +86,12 @@ fn examples() -> Vec<(Error, &'static str)> {
         (
             Error::Unprotected { path: Some(path()) },
             "the pool /a/bank.pool was used without persistence (scheme np or volatile) and not closed cleanly: what it \
-             holds is undefined; restore it from a backup, or create it anew",
+             holds is undefined; restore it from a backup, or create it again",
         ),
         (
             Error::Unprotected { path: None },
             "the pool was used without persistence (scheme np or volatile) and not closed cleanly: what it holds is \
-             undefined; restore it from a backup, or create it anew",
+             undefined; restore it from a backup, or create it again",
         ),
         (
             Error::NotPersistentMemory { path: Some(path()) },
@@ -108,8 +108,8 @@ fn examples() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::ChecksumFile { path: "/a/bank.pool.sums".into(), problem: "has a damaged header".into() },
-            "the checksum file /a/bank.pool.sums has a damaged header; the pool can do without it: delete it, and \
-             `strandline pool checksum` makes another from what the pool holds",
+            "the checksum file /a/bank.pool.sums has a damaged header; the pool works without it: delete it, and create another from the present contents with \
+             `strandline pool checksum`",
         ),
         (
             Error::UnsupportedInstruction("clwb"),
@@ -117,15 +117,15 @@ fn examples() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::UnsupportedDomain("flush"),
-            "the domain flush is for x86-64 processors, on which alone its order of stores is checked; use the Sync domain, \
-             or Process where a power failure may take everything",
+            "the domain flush needs an x86-64 processor, because its order of stores is checked on these only; use the Sync domain, \
+             or Process if a power failure may destroy everything",
         ),
         (
             Error::NoProtectionKey { source: system() },
             "open the pool without `protect`: this system gives it no memory protection key, because it has none or because all \
              15 are taken",
         ),
-        (Error::Unsupported("growth".into()), "growth is not possible in this domain"),
+        (Error::Unsupported("growth".into()), "not supported: growth"),
         (
             Error::OtherScheme { path: Some(path()), code: 7 },
             "the pool /a/bank.pool was left by another scheme than bppm (number 7 in its state word), which this program \
@@ -148,21 +148,24 @@ fn examples() -> Vec<(Error, &'static str)> {
         (
             Error::OutsideLockSet(4096),
             "the transaction writes address 0x1000, which its lock set does not cover; declare a lock for it, or declare \
-             none and let them be found",
+             no locks, so that they are found automatically",
         ),
         (
             Error::NoFreeLog { logs: 4 },
             "all 4 logs of the pool are in use; drop a worker or create the pool with more logs",
         ),
-        (Error::TooManySnapshots { most: 64 }, "there are 64 snapshots, and no more can be; drop one"),
+        (
+            Error::TooManySnapshots { most: 64 },
+            "there are 64 snapshots already, as many as a pool can have; drop one",
+        ),
         (
             Error::SnapshotEnded { bytes: 4096 },
-            "the snapshot was ended: what transactions have changed since it began takes more than 4096 bytes; begin another, or open the pool with larger Options::snapshot_bytes",
+            "the snapshot was ended: the old versions that it needs take more than 4096 bytes; begin another, or open the pool with larger Options::snapshot_bytes",
         ),
         (
             Error::Nested,
-            "this thread is in a transaction of the same pool, for whose end this would have to wait; do it after the \
-             closure has returned, or hand the closure's transaction on to what is to be a part of it",
+            "this thread already has a transaction open on this pool; do this after the transaction's closure has returned, or \
+             pass the transaction to the code that is to be a part of it",
         ),
         (
             Error::Deadlock { held: path(), awaited: PathBuf::from("/a/shop.pool") },
@@ -171,13 +174,13 @@ fn examples() -> Vec<(Error, &'static str)> {
         ),
         (
             Error::Forked,
-            "the pool was opened by the process that this one was forked from, and only that one can use it; open it \
-             after the fork, in the process that is to use it",
+            "the pool was opened by the process that this one was forked from, and only that process can use it; open it after \
+             the fork, in the process that is to use it",
         ),
         (Error::Closed, "the database was closed; open it again to use it"),
         (
             Error::InUse { users: 2 },
-            "the database cannot be closed: 2 of its snapshots or sessions exist; drop them, and close it again",
+            "the database cannot be closed: 2 of its snapshots or sessions still exist; drop them, and close it again",
         ),
         (Error::InvalidAddress(4097), "address 0x1001 is not an aligned word of the pool's heap"),
         (Error::InvalidFree(4096), "nothing is allocated at 0x1000: it was freed twice or never allocated"),
@@ -200,7 +203,7 @@ fn examples() -> Vec<(Error, &'static str)> {
         (
             Error::TableTypes { table: "notes".into(), differences: "\n  Note.text: String: new".into() },
             "the table `notes` holds other types than this program expects:\n  Note.text: String: new\nopen it with the types that \
-             it has, or under another name; `Database::migrate` makes them others",
+             it has, or under another name, or convert it with `Database::migrate`",
         ),
         (Error::Interrupted, "the transaction was interrupted; return this error from its closure"),
         (Error::ReadOnly, "a read-only transaction cannot write"),
@@ -213,7 +216,7 @@ fn examples() -> Vec<(Error, &'static str)> {
     ]
 }
 
-/// Prints as a program would that knows only the standard library: the error, and each cause after a colon.
+/// Prints an error as a program does that knows only the standard library: the error, and each cause after a colon.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! A hosted pool for tests: small, in memory, its operations recorded.
+//! A small pool in hosted memory, for tests. It records its operations.
 
 use std::rc::Rc;
 
@@ -9,21 +9,21 @@ use crate::memory::{Hosted, Step, World};
 use crate::scheme::{SchemeKind, SchemeObject};
 use crate::{Concurrency, Result};
 
-/// A pool in a recorder.
+/// A pool in a recorder's memory.
 pub struct TestPool {
-    /// The world.
+    /// The recorder, which is the world that the pool's hosted memory calls.
     pub recorder: Rc<Recorder>,
-    /// Where everything lies.
+    /// The layout of the pool.
     pub layout: Layout,
-    /// Where the volatile words lie.
+    /// The layout of the volatile words.
     pub shared: SharedLayout,
 }
 
-/// Small logs and chunks, so that rare paths run.
+/// A geometry with small logs and chunks, so that rare paths run.
 pub const SMALL: Geometry = Geometry { size: 256 << 10, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
 
 impl TestPool {
-    /// A pool with these contents; all zeros is an empty pool.
+    /// Creates a pool with these contents; all zeros are an empty pool.
     pub fn new(
         geometry: Geometry,
         image: Option<Vec<u64>>,
@@ -38,22 +38,22 @@ impl TestPool {
         Self { recorder, layout, shared }
     }
 
-    /// The world, for `coroutines::run`.
+    /// Returns the recorder as a world, for `coroutines::run`.
     pub fn world(&self) -> Rc<dyn World> {
         self.recorder.clone()
     }
 
-    /// A view of the pool over `memory`.
+    /// Returns a view of the pool over `memory`.
     pub fn over<M>(&self, memory: M) -> View<M> {
         View { memory, layout: self.layout, shared: self.shared }
     }
 
-    /// A view outside any coroutine.
+    /// Returns a view for use outside coroutines.
     pub fn view(&self) -> View<Hosted> {
         self.over(Hosted::new(self.world(), 0))
     }
 
-    /// A worker under BPPM outside any coroutine, on the path of its control.
+    /// Leases a worker under BPPM for use outside coroutines, on the path of its control.
     pub fn worker<C: Control<Scheme: SchemeObject<Hosted>>>(
         &self,
         setup: impl Into<Setup<C>>,
@@ -61,7 +61,7 @@ impl TestPool {
         Worker::lease(self.view(), setup, None)
     }
 
-    /// A worker under any scheme: the laboratory's path.
+    /// Leases a worker under any scheme, on the laboratory's path.
     pub fn worker_of(
         &self,
         kind: SchemeKind,

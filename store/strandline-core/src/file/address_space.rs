@@ -29,7 +29,7 @@ impl AddressSpace {
         is_read_only: bool,
         shared_for: impl Fn(&Layout) -> SharedLayout,
     ) -> Result<Self> {
-        let length = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?.len();
+        let length = file.metadata().map_err(|e| Error::io("read the metadata of the pool's file", e))?.len();
         let size = layout.geometry.size;
         let least = length.min(size).next_multiple_of(PAGE_BYTES);
         if let Some(wanted) = wanted.filter(|&wanted| wanted < least) {

@@ -4,8 +4,8 @@
 //! from S on form a state from which recovery can start, and this remains so: commits append to the log, and nothing that the copy needs changes. The
 //! copy consists of the heap file, and then the log from S to its durable end.
 //!
-//! In the other domains, what is committed is home in the mapped memory, so the logs are not needed. The copy is made while no transaction commits:
-//! none begins meanwhile, and if a running one has committed, the copy is repeated.
+//! In the other domains, all committed contents are home in the mapped memory, so the logs are not needed. The copy is made while no
+//! transaction commits: none begins meanwhile, and if a running one has committed, the copy is repeated.
 //!
 //! The copy is opened and closed immediately, which proves that this is possible, and leaves one file.
 
@@ -57,7 +57,7 @@ pub struct BackupReport {
     pub replayed: u64,
 }
 
-/// What a backup needs of a pool.
+/// The parts of a pool that a backup reads.
 pub(super) struct Source<'p> {
     pub view: View<Native>,
     pub header: &'p Header,
@@ -68,7 +68,7 @@ pub(super) struct Source<'p> {
     pub kind: Kind<'p>,
 }
 
-/// Where the pool's newest state is.
+/// The place of the pool's newest state.
 pub(super) enum Kind<'p> {
     /// In the files.
     Sync(&'p FileDevice, SharedLog),
@@ -79,10 +79,10 @@ pub(super) enum Kind<'p> {
 pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
     source.view.memory.check_poison()?;
     let to = free_place(to)?;
-    // Removes what a killed backup has left.
+    // Removes files that a killed backup has left.
     checksums::remove(&to)?;
     remove_leavings_of_pool(&to);
-    let like = source.file.metadata().map_err(cannot("look at the pool", source.path))?;
+    let like = source.file.metadata().map_err(cannot("read the metadata of the pool", source.path))?;
     let heap = NewFile::create(&to, Some(&like))?;
     let (heap_bytes, log_blocks, replayed) = match source.kind {
         Kind::Sync(device, shared_log) => {
@@ -105,7 +105,7 @@ pub(super) fn backup(source: &Source<'_>, to: &Path) -> Result<BackupReport> {
             (heap_bytes, 0, recovery.replayed())
         }
     };
-    // Data that was read may be what a failed flush has lost, so this checks for a failure.
+    // The data that was read may include data that a failed flush has lost, so this checks for a failure.
     source.view.memory.check_poison()?;
     match heap.publish()? {
         None => Ok(BackupReport { heap_bytes, log_blocks, replayed }),
@@ -176,7 +176,7 @@ fn copy_files(
 }
 
 fn cannot_read_checksums(source: &Source<'_>) -> impl Fn(io::Error) -> Error {
-    cannot("read for a backup the checksums of", source.path)
+    cannot("back up the checksums of", source.path)
 }
 
 /// Gives the heap's copy the present size of the heap file. Returns the size.
@@ -198,11 +198,11 @@ fn copy_heap(
     for part in used_parts(&source.view, size) {
         for at in part.clone().step_by(PIECE) {
             let piece = &mut piece[..PIECE.min((part.end - at) as usize)];
-            device.read(DeviceFile::Heap, at, piece).map_err(cannot("read for a backup", source.path))?;
+            device.read(DeviceFile::Heap, at, piece).map_err(cannot("back up", source.path))?;
             if let Some(verifier) = &mut verifier {
                 verify_pages(source, verifier, at, piece)?;
             }
-            // What is not written remains a hole, which reads as zeros.
+            // Pages of zeros are not written: they remain holes, which read as zeros.
             if piece.iter().any(|&byte| byte != 0) {
                 to.file().write_all_at(piece, at).map_err(cannot("write", to.path()))?;
                 copied += piece.len() as u64;
@@ -234,9 +234,7 @@ fn copy_log(source: &Source<'_>, device: &FileDevice, shared_log: SharedLog, to:
     to.file().set_len(size).map_err(cannot("size", to.path()))?;
     let mut block = AlignedBuffer::new(BLOCK_BYTES as usize);
     let mut copy_block = |at: u64| {
-        device
-            .read(DeviceFile::Log, at, &mut block)
-            .map_err(cannot("read for a backup the log of", source.path))?;
+        device.read(DeviceFile::Log, at, &mut block).map_err(cannot("back up the log of", source.path))?;
         to.file().write_all_at(&block, at).map_err(cannot("write", to.path()))
     };
     copy_block(0)?;
@@ -262,7 +260,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
     // Prevents that a log is leased, and thus that the scheme changes.
     memory.lock(SharedLayout::LEASES);
     let is_redo = PoolState::decode(memory.load(Layout::STATE)).scheme == BPPM.code;
-    // Nobody isolates the stores of the volatile pseudo-scheme, so such a pool cannot be copied.
+    // The stores of the volatile pseudo-scheme are not isolated, so such a pool cannot be copied.
     let is_unprotected = || PoolState::decode(memory.load(Layout::STATE)).unprotected;
     let copied = match is_redo {
         true => loop {
@@ -293,7 +291,7 @@ fn copy_memory(view: &View<Native>, concurrency: Concurrency, to: &NewFile) -> R
 /// Copies all but the logs, as a cleanly closed pool whose last TxID is `clock`. Returns the number of bytes.
 fn copy_words(view: &View<Native>, clock: u64, to: &File) -> std::io::Result<u64> {
     let size = view.memory.size(Space::Persistent);
-    // What is not written is a hole, which reads as zeros.
+    // Parts that are not written become holes, which read as zeros.
     to.set_len(0)?;
     to.set_len(size)?;
     let mut words = vec![0; PIECE / 8];

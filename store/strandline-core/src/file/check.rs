@@ -21,7 +21,7 @@ use crate::sync;
 use crate::sync::{FileDevice, Verifier};
 use crate::transaction::{Read, Runner, Transaction};
 
-/// What a root word refers to.
+/// A description of the structure to which a root word refers.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RootReport {
@@ -29,7 +29,7 @@ pub struct RootReport {
     pub index: u64,
     /// The address in the root word.
     pub address: u64,
-    /// A description of what is there, as far as its first words tell.
+    /// A description of the structure, as far as its first words tell.
     pub what: String,
     /// Its first eight words, or fewer at the heap's end.
     pub words: Vec<u64>,
@@ -53,9 +53,9 @@ pub struct RootReport {
 pub struct CheckReport {
     /// Header, state and recovery, or `None` if they are damaged.
     pub info: Option<PoolInfo>,
-    /// What the used roots refer to.
+    /// The structures to which the used roots refer.
     pub roots: Vec<RootReport>,
-    /// The heap's small blocks by size, and what a compaction would give back.
+    /// The heap's small blocks by size, and the chunks that a compaction of them would free.
     pub classes: Vec<ClassUsage>,
     /// Descriptions of all damage; empty if there is none.
     pub damage: Vec<String>,
@@ -156,7 +156,7 @@ fn report_root(
             "a store's root, damaged".to_owned()
         }
         (_, Some(what)) => what.to_owned(),
-        _ => "nothing that this library made".to_owned(),
+        _ => "not a structure of this library".to_owned(),
     };
     if what == KEY_VALUE_STORE
         && let Err(error) = worker.view(|tx| KeyValueStore::open(tx, root)?.check(tx))
@@ -198,7 +198,7 @@ fn compare(pool: &Pool, device: &FileDevice) -> Result<Vec<String>> {
         )
     });
     let more = runs.clone().count().saturating_sub(MOST_RUNS);
-    let rest = (more > 0).then(|| format!("and so are {more} other places"));
+    let rest = (more > 0).then(|| format!("and {more} other places differ as well"));
     Ok(said.chain(rest).collect())
 }
 

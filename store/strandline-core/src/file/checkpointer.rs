@@ -31,23 +31,23 @@ pub(super) fn write_state(device: &dyn Device, state: u64, watermark: Option<u64
     write().map_err(|e| Error::io("write the pool's state", e))
 }
 
-/// A ring is too small if checkpoints come at shorter intervals because it is half full: a page that changes all the time is written
-/// at each.
+/// If checkpoints that begin because the ring is half full follow each other faster than this, the ring is too small: each checkpoint
+/// writes all pages that change all the time.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// When the ring was half full last.
+/// The time at which the ring was last half full.
 #[derive(Default)]
 struct Pace(Option<Instant>);
 
 impl Pace {
-    /// Notes that it is half full now; whether that is too soon.
+    /// Notes that the ring is half full now. Returns whether this is too soon after the last time.
     fn is_too_fast(&mut self, now: Instant) -> bool {
         let last = self.0.replace(now);
         last.is_some_and(|last| now.duration_since(last) < SHORTEST_INTERVAL)
     }
 }
 
-/// Takes a checkpoint, and makes the ring larger if that is wanted.
+/// Takes a checkpoint, and enlarges the ring if that is necessary.
 fn run(
     view: &View<Native>,
     log: &SharedLog,
@@ -63,7 +63,8 @@ fn run(
     }
 }
 
-/// The thread that runs checkpoints when they are asked for. Where the system has none left, whoever needs a checkpoint runs it.
+/// The thread that takes the requested checkpoints. If the system has no thread left, the threads that need a checkpoint take it
+/// themselves.
 pub(super) struct Checkpointer {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -76,7 +77,8 @@ impl Checkpointer {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let body = move || {
-            // Whoever stops the thread asks for a checkpoint afterwards, but the one that runs takes that request along.
+            // The thread that stops this one requests a checkpoint after it has set `stop`, but a running checkpoint takes that request
+            // along. So `stop` is checked in both places.
             let mut pace = Pace::default();
             while !seen.load(Ordering::Acquire) {
                 let is_checkpoint = log.wait_for_request(&view);
@@ -84,7 +86,7 @@ impl Checkpointer {
                     break;
                 }
                 log.grow_ahead(&view);
-                // A failed checkpoint has poisoned the pool: there will be no other.
+                // A failed checkpoint has poisoned the pool, so there are no further ones.
                 if is_checkpoint && run(&view, &log, &mut pace, &observed, &pool).is_err() {
                     break;
                 }
@@ -99,7 +101,7 @@ impl Checkpointer {
         Self { stop, thread }
     }
 
-    /// Has the thread stop, without waiting for it.
+    /// Tells the thread to stop, without waiting for it.
     pub(super) fn ask_to_stop<M: Memory>(&self, memory: &M, log: &SharedLog) {
         self.stop.store(true, Ordering::Release);
         log.request_checkpoint(memory);
@@ -109,7 +111,7 @@ impl Checkpointer {
     pub(super) fn stop<M: Memory>(&mut self, memory: &M, log: &SharedLog) {
         self.ask_to_stop(memory, log);
         if let Some(thread) = self.thread.take() {
-            // Its panics are caught, and have poisoned the pool.
+            // The thread's panics are caught, and have poisoned the pool.
             let _ = thread.join();
         }
     }
@@ -123,7 +125,7 @@ mod tests {
     fn checkpoints_that_come_too_soon_are_told() {
         let (mut pace, begin) = (Pace::default(), Instant::now());
         let after = |seconds: f64| begin + SHORTEST_INTERVAL.mul_f64(seconds);
-        assert!(!pace.is_too_fast(begin), "there was none before");
+        assert!(!pace.is_too_fast(begin), "there was no earlier time");
         assert!(!pace.is_too_fast(after(1.0)));
         assert!(pace.is_too_fast(after(1.5)));
         assert!(pace.is_too_fast(after(2.4)));

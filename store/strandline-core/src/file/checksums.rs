@@ -11,7 +11,7 @@ use crate::layout::{Header, Layout, PAGE_BYTES};
 use crate::memory::{AlignedBuffer, Device, DeviceFile, SharedFile, flush};
 use crate::sync::{FileDevice, check_checksums_header, create_checksums};
 
-/// Where the checksums of the pool at `path` are: beside it, `.sums` appended to its name.
+/// Returns the path of the checksums of the pool at `path`, which is the pool's with `.sums` appended.
 ///
 /// ```
 /// use std::path::Path;
@@ -27,15 +27,15 @@ pub(super) fn wrong(name: &Path, problem: &str) -> Error {
     Error::ChecksumFile { path: name.to_owned(), problem: problem.to_owned() }
 }
 
-/// The heap with its checksums, to look at.
+/// Returns a device of the heap with its checksums, for checks.
 pub(super) fn device(heap: &SharedFile, checksums: &SharedFile) -> FileDevice {
     FileDevice::buffered(heap.clone(), heap.clone()).with_checksums(Some(checksums.clone()))
 }
 
-/// The checksums of the pool at `path`, locked, if it has any.
+/// Returns the checksums of the pool at `path`, locked, if it has any.
 ///
 /// # Errors
-/// Returns [`Error::ChecksumFile`] if they are another pool's, or damaged.
+/// Returns [`Error::ChecksumFile`] if the checksums belong to another pool or are damaged.
 pub(super) fn find_own(
     path: &Path,
     heap: &SharedFile,
@@ -51,13 +51,13 @@ pub(super) fn find_own(
     }
 }
 
-/// Checksums of what the heap holds, which will be those of the pool at `path`.
+/// Creates checksums of the heap's present contents, which will be those of the pool at `path`.
 pub(super) fn make(path: &Path, heap: &SharedFile, header: &Header) -> Result<NewFile> {
     let name = checksums_path(path);
     remove_leavings(&name);
-    // What only the page cache has is not there yet.
+    // Flushes pages that only the page cache has, since they are read past it.
     flush::file(heap).map_err(cannot("flush the pool", path))?;
-    let like = heap.metadata().map_err(cannot("look at the pool", path))?;
+    let like = heap.metadata().map_err(cannot("read the metadata of the pool", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let layout = Layout::new(header.geometry)?;
     create_checksums(&device(heap, new.file()), header.uuid.as_bytes(), &layout)
@@ -65,11 +65,11 @@ pub(super) fn make(path: &Path, heap: &SharedFile, header: &Header) -> Result<Ne
     Ok(new)
 }
 
-/// A copy of a pool's checksums, which will be those of the pool at `path`.
+/// Creates a copy of a pool's checksums, which will be those of the pool at `path`.
 pub(super) fn copy(device: &FileDevice, path: &Path, like: &File) -> Result<NewFile> {
     let name = checksums_path(path);
     remove_leavings(&name);
-    let like = like.metadata().map_err(cannot("look at the pool of", path))?;
+    let like = like.metadata().map_err(cannot("read the metadata of the pool of", path))?;
     let new = NewFile::create(&name, Some(&like))?;
     let copy = || {
         let bytes = device.size(DeviceFile::Checksums)?;
@@ -84,7 +84,7 @@ pub(super) fn copy(device: &FileDevice, path: &Path, like: &File) -> Result<NewF
     Ok(new)
 }
 
-/// Gives checksums their name, in the place of any that are there.
+/// Gives the checksums their name, in place of any existing ones.
 pub(super) fn publish(mut new: NewFile, path: &Path) -> Result<()> {
     while let Some(refused) = new.publish()? {
         remove(path)?;
@@ -93,15 +93,15 @@ pub(super) fn publish(mut new: NewFile, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes the checksums of the pool at `path`, if it has any, durably: beside a pool that is published next they would be refused.
+/// Removes the checksums of the pool at `path`, if it has any, durably. A pool that is published there next would refuse them.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let name = checksums_path(path);
     let Some(file) = find(&name, false)? else { return Ok(()) };
     remove_locked(&file, &name).and_then(|()| synchronize_folder(&name)).map_err(cannot("remove", &name))
 }
 
-/// Gives the pool at `path`, which nobody has open and which was closed cleanly, checksums of what it holds, new ones if it has some already. From
-/// now on it keeps them: [`SyncParameters::checksums`](crate::sync::SyncParameters::checksums).
+/// Gives the pool at `path` new checksums of its contents. The pool must be cleanly closed, and not open in any process. From now on they
+/// are kept up to date: [`SyncParameters::checksums`](crate::sync::SyncParameters::checksums).
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -116,7 +116,7 @@ pub(super) fn remove(path: &Path) -> Result<()> {
 /// ```
 ///
 /// # Errors
-/// Returns an error if the pool was not closed, or somebody has it open, if it cannot be read, or if the disk has no room.
+/// Returns an error if the pool was not closed, if a process has it open, if it cannot be read, or if the disk has no room.
 pub fn make_checksums(path: impl AsRef<Path>) -> Result<()> {
     let path = resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let heap = open_locked(&path, false)?;

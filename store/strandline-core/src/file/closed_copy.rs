@@ -1,5 +1,5 @@
-//! A cleanly closed copy of a pool that no process writes. Its files are only read, so that they may be in a place where nothing can be written;
-//! what their logs hold is replayed in the copy.
+//! A cleanly closed copy of a pool that no process writes. The pool's files are only read, so they may be in a place where nothing can be
+//! written; the transactions in its logs are replayed in the copy.
 
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -20,7 +20,7 @@ use crate::memory::{AlignedBuffer, Device, DeviceFile, SharedFile, flush, system
 use crate::scheme::Schemes;
 use crate::sync::{FileDevice, Verifier};
 
-/// Bytes copied at a time.
+/// The number of bytes that are copied at a time.
 const PIECE: usize = 1 << 20;
 
 /// A copy under temporary names, complete and durable.
@@ -30,8 +30,8 @@ pub(super) struct ClosedCopy {
     pub report: BackupReport,
 }
 
-/// Copies the pool at `path`, which no process has open for writing, to a new file at `to`: a pool of its own, cleanly closed. Its files are only
-/// read.
+/// Copies the pool at `path`, which no process has open for writing, to a new file at `to`. The copy is an independent pool, cleanly
+/// closed. The original files are only read.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -46,12 +46,12 @@ pub(super) struct ClosedCopy {
 /// ```
 ///
 /// # Errors
-/// Returns an error if there is something at `to`, if a page is not what its checksum says, or if input or output fails, and the errors of
+/// Returns an error if a file exists at `to`, if a page differs from its checksum, or if input or output fails, and the errors of
 /// [`Pool::open_read_only`]. No file is left then.
 pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schemes) -> Result<BackupReport> {
     let to = free_place(to.as_ref())?;
     let ClosedCopy { heap, checksums, report } = make(path.as_ref(), &to, None, schemes)?;
-    // What a backup that was killed has left.
+    // Removes checksums that a killed backup has left.
     checksums::remove(&to)?;
     if let Some(checksums) = checksums {
         checksums::publish(checksums, &to)?;
@@ -62,21 +62,22 @@ pub fn backup_files(path: impl AsRef<Path>, to: impl AsRef<Path>, schemes: Schem
     }
 }
 
-/// Copies the pool at `from` to files that will be those of the pool at `to`, with the owner and permissions of `like`, or of the original.
+/// Copies the pool at `from` to files that will be those of the pool at `to`, with the owner and permissions of `like`, or of the original
+/// if that is `None`.
 pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Schemes) -> Result<ClosedCopy> {
     remove_leavings_of_pool(to);
     let from = resolve(from).map_err(cannot("open the pool", from))?;
     let (mut files, options) = open(&from, schemes)?;
     let is_clean = read_word(&files.heap, Layout::STATE.offset())? == 0;
     if is_clean {
-        // Nothing in it is needed.
+        // A cleanly closed pool needs nothing from its log.
         files.log = None;
     }
-    let own = files.heap.metadata().map_err(cannot("look at", &from))?;
+    let own = files.heap.metadata().map_err(cannot("read the metadata of", &from))?;
     let like = like.unwrap_or(&own);
     let setup = || Setup { control: Stm, schemes };
     let original = Pool::open_files(duplicate(&files), &options, setup(), Use::Reading)?;
-    // In other domains recovery would leave them wrong.
+    // Recovery in other domains would change pages without their checksums.
     let sums = match options.domain == Domain::Sync || is_clean {
         true => checksums::find_own(&from, &files.heap, &files.header, true)?,
         false => None,
@@ -92,7 +93,7 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
         let file = new.file().clone();
         Ok::<_, Error>((new, OpenLog { file, remade: false, ..*log }))
     };
-    // The file has its name until the copy is closed.
+    // The log's copy is removed when the copied pool is closed.
     let (_new_log, log) = files.log.as_ref().map(copy_log).transpose()?.unzip();
     let copied = OpenFiles {
         path: heap.path().to_owned(),
@@ -109,7 +110,7 @@ pub(super) fn make(from: &Path, to: &Path, like: Option<&Metadata>, schemes: Sch
     Ok(ClosedCopy { heap, checksums: new_sums, report })
 }
 
-/// Closes the recovered copy, and compares it with the original. Returns the blocks of its log.
+/// Closes the recovered copy, and compares it with the original. Returns the number of blocks in its log.
 fn close_compared(copy: Pool, original: &Pool) -> Result<u64> {
     let (there, here) = (original.usage()?, copy.usage()?);
     let replayed = (original.recovery().replayed(), copy.recovery().replayed());
@@ -120,12 +121,12 @@ fn close_compared(copy: Pool, original: &Pool) -> Result<u64> {
     Ok(log_blocks)
 }
 
-/// Opens the files of the pool for reading, under the domain that wrote it, and locks them.
+/// Opens the pool's files for reading, under the domain that wrote it, and locks them.
 fn open(path: &Path, schemes: Schemes) -> Result<(OpenFiles, Options)> {
     let heap = system::open_to_read(path).map_err(cannot("open the pool", path))?;
     let header = read_header(&heap, path)?;
     let domain = match read_word(&heap, Layout::STATE.offset())? {
-        // Any would do, and this one needs no log.
+        // Any domain would do, and this one needs no log.
         0 => Domain::Process,
         state => decode_state(state, schemes).map_err(|error| error.in_pool(path))?.0,
     };
@@ -139,19 +140,19 @@ fn open(path: &Path, schemes: Schemes) -> Result<(OpenFiles, Options)> {
     Ok((OpenFiles::open(path, &options, schemes, true)?, options))
 }
 
-/// The same open files once more, with the same locks.
+/// Returns the same open files again, with the same locks.
 fn duplicate(files: &OpenFiles) -> OpenFiles {
     OpenFiles { checksums: None, ..files.clone() }
 }
 
-/// Copies the heap, and compares its pages with their checksums; bytes copied.
+/// Copies the heap, and compares its pages with their checksums. Returns the number of bytes copied.
 fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&SharedFile>, to: &NewFile) -> Result<u64> {
     let read = |e| Error::io("read the pool's checksums for its copy", e);
     let device = match sums {
         Some(sums) => checksums::device(&files.heap, sums),
         None => return copy_file(&files.heap, &files.path, to),
     };
-    // Those that recovery will write.
+    // Leaves out the pages that recovery will write.
     let left_out = match original.shared_log() {
         Some(log) => log.logged_pages(&original.native_view()?)?,
         None => HashSet::new(),
@@ -174,7 +175,7 @@ fn copy_file(from: &SharedFile, name: &Path, to: &NewFile) -> Result<u64> {
     copy_checked(&FileDevice::buffered(from.clone(), from.clone()), name, to, |_, _| Ok(()))
 }
 
-/// Copies a file, which the device has as its heap, and flushes the copy. Zeros become holes. `check` gets each page.
+/// Copies a file, which is the heap of the device, and flushes the copy. Zeros become holes. `check` gets each page.
 fn copy_checked(
     from: &FileDevice,
     name: &Path,
@@ -182,7 +183,7 @@ fn copy_checked(
     mut check: impl FnMut(u64, &[u8]) -> Result<()>,
 ) -> Result<u64> {
     let (write, new) = (cannot("write", to.path()), to.file());
-    let size = from.size(DeviceFile::Heap).map_err(cannot("look at", name))?;
+    let size = from.size(DeviceFile::Heap).map_err(cannot("read the metadata of", name))?;
     new.set_len(size).map_err(&write)?;
     let mut piece = AlignedBuffer::new(PIECE);
     let mut copied = 0;

@@ -44,7 +44,7 @@ pub struct SpaceUsage {
 impl SpaceUsage {
     /// Returns the usage of a pool's files. The pool need not be open.
     pub(super) fn of_files(heap: &File, path: &std::path::Path) -> Result<Self> {
-        let heap = heap.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        let heap = heap.metadata().map_err(|e| Error::io("read the metadata of the pool's file", e))?;
         // Not every pool has a log file.
         let log_disk_bytes = std::fs::metadata(log_path(path)).map_or(0, |log| BLOCK * log.blocks());
         let (file_bytes, disk_bytes) = (heap.len(), BLOCK * heap.blocks());
@@ -67,7 +67,7 @@ const BLOCK: u64 = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactReport {
-    /// Bytes of free chunks whose disk space, if any, was given back.
+    /// Bytes of free chunks whose disk space, if any, was released.
     pub punched_bytes: u64,
     /// Bytes of free chunks that kept their disk space, because snapshots may read their old content.
     pub kept_bytes: u64,
@@ -118,7 +118,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Like [`Pool::compact`], but calls `progress` with the number of chunks that were examined and with the number of all chunks.
     ///
     /// # Errors
-    /// As for [`Pool::compact`].
+    /// Returns the errors of [`Pool::compact`].
     pub fn compact_with(&self, mut progress: impl FnMut(u64, u64)) -> Result<CompactReport> {
         self.check_outside()?;
         if self.is_read_only() {

@@ -1,16 +1,16 @@
-//! Creation: a pool that nobody can find before it is complete and durable.
+//! The creation of a pool, which no process can find before it is complete and durable.
 //!
 //! 1. Heap and log are built under temporary names, locked from birth ([`new_file`](super::new_file)); the heap's checkpoint slots
-//!    and the log's header share a nonce. The pool is opened, and its first contents are made, in a life that ends before anybody
+//!    and the log's header share a nonce. The pool is opened, and its first contents are made, in a life that ends before another process
 //!    can find it: the heap holds them, and the log nothing that is needed.
 //! 2. The log gets its name, durably; then the heap, durably. The heap's name alone makes a pool.
 //!
-//! *Invariant*: when a file gets its name, all that it holds is durable, in every domain, also in `Process`. A file beside it that would contradict it
-//! is removed durably before: an earlier pool's checksums before the heap is named, an old log before the heap's checkpoint slots refer to
-//! a new one ([`resize_log`](super::resize_log)).
+//! *Invariant*: when a file gets its name, all of its contents are durable, in every domain, also in `Process`. A file beside it that would
+//! contradict it is removed durably before: an earlier pool's checksums before the heap is named, an old log before the heap's checkpoint
+//! slots refer to a new one ([`resize_log`](super::resize_log)).
 //!
-//! Neither name replaces anything. The log's name decides between two who create the same pool at once: who has it, locked,
-//! is the only one that may take the heap's. The other finds the log locked, or the heap there.
+//! Neither name replaces an existing file. If two processes create the same pool at the same time, the log's name decides: the one that has it, locked,
+//! is the only one that may take the heap's name. The other one finds the log locked, or an existing heap.
 //!
 //! A kill, a power failure or a failed flush leaves temporary files, or a log without a heap. The next creation removes the former
 //! and takes the latter's place, both under their locks. A log that was ever used is not touched: its heap may be elsewhere.
@@ -41,8 +41,8 @@ pub(super) fn random() -> Result<u64> {
     system::random().map(u64::from_ne_bytes).map_err(|e| Error::io("draw a random number", e))
 }
 
-/// The name of a pool without a name in messages and temporary files. It is always the same, so that the next pool without a name finds what a killed
-/// process has left.
+/// The name of a pool without a name in messages and temporary files. It is always the same, so that the next pool without a name finds the
+/// files that a killed process has left.
 const UNNAMED: &str = "strandline-unnamed-pool";
 
 /// A pool's files under temporary names, complete and durable.
@@ -58,7 +58,7 @@ impl NewPool {
     /// Creates the files of a pool that will be at `path`.
     ///
     /// # Errors
-    /// As for [`Pool::create`](super::Pool::create).
+    /// Returns the errors of [`Pool::create`](super::Pool::create).
     pub fn create(path: &Path, options: &Options) -> Result<Self> {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;
@@ -69,7 +69,7 @@ impl NewPool {
         }
         remove_leavings_of_pool(&path);
         if options.domain == Domain::Sync {
-            // This comes first, so that nothing large is written in vain.
+            // This comes first, so that nothing large is written if it fails.
             remove_orphan(&path)?;
         }
         let heap = NewFile::create(&path, None)?;
@@ -79,7 +79,7 @@ impl NewPool {
     /// Creates the files of a pool that will have no name. `folder` is where they would be.
     ///
     /// # Errors
-    /// As for [`Pool::create`](super::Pool::create).
+    /// Returns the errors of [`Pool::create`](super::Pool::create).
     pub fn create_unnamed(folder: &Path, options: &Options) -> Result<Self> {
         options.check()?;
         let header = Header::new(&options.layout_name, options.geometry)?;
@@ -99,7 +99,7 @@ impl NewPool {
         Ok(Self { path, header, heap, log, checksums })
     }
 
-    /// Opens the files while nobody else can find them.
+    /// Opens the files while no other process can find them.
     pub fn open(&self) -> OpenFiles {
         OpenFiles {
             path: self.path.clone(),
@@ -197,7 +197,7 @@ pub(super) fn new_log(
     parameters: SyncParameters,
     watermark: u64,
 ) -> Result<(NewFile, OpenLog)> {
-    let like = heap.metadata().map_err(cannot("look at the pool of", name))?;
+    let like = heap.metadata().map_err(cannot("read the metadata of the pool of", name))?;
     let new = NewFile::create(name, Some(&like))?;
     let identity = LogIdentity { pool: *header.uuid.as_bytes(), nonce: random()? };
     let device = FileDevice::new(heap.clone(), new.file().clone(), true);
@@ -207,7 +207,7 @@ pub(super) fn new_log(
     Ok((new, log))
 }
 
-/// Removes a log in the place of this pool's that never belonged to a pool, such as an interrupted creation leaves.
+/// Removes a file that has the name of this pool's log but never belonged to a pool. An interrupted creation leaves such a log.
 ///
 /// # Errors
 /// Returns an error if the file is not a log, if it was used, if another process has it open, or if a pool exists by now.

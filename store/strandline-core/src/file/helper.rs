@@ -27,7 +27,7 @@ impl Helper {
         let seen = stop.clone();
         let memory = view.memory.fork();
         let help = move || Native::help(kind, &view, concurrency, &|| seen.load(Ordering::Acquire));
-        // The scheme's workers would wait for the helper forever, so the pool cannot do without.
+        // The scheme's workers would wait for the helper for ever, so the pool cannot be opened without it.
         let thread =
             start("strandline-helper", help, move |panic| memory.set_poison("the helper thread", panic))
                 .map_err(|e| Error::io("start the helper thread", e))?;

@@ -41,11 +41,11 @@ pub struct PoolInfo {
     pub file_bytes: u64,
     /// The domain under which the pool is in use, or was when it was not closed; `None` after a clean close.
     pub in_use: Option<&'static str>,
-    /// The scheme whose logs the pool has in that case.
+    /// The scheme whose logs a pool in use has.
     pub scheme: Option<&'static str>,
     /// True if a process has the pool open.
     pub open: bool,
-    /// A description of that process, if the system tells.
+    /// A description of the process that has the pool open, if the system tells.
     pub open_in: Option<String>,
     /// Every transaction up to this TxID is in its home locations.
     pub watermark: u64,
@@ -53,13 +53,13 @@ pub struct PoolInfo {
     pub logs: u64,
     /// The root words; 0 if a root is not used.
     pub roots: Vec<u64>,
-    /// How full the heap is after recovery; `None` while a process has the pool open.
+    /// The usage of the heap after recovery; `None` while a process has the pool open.
     pub usage: Option<HeapUsage>,
     /// The disk space that its files take.
     pub space: SpaceUsage,
     /// The log file beside it, which is not checked if the pool is in use in another domain than `Sync`.
     pub log: LogFile,
-    /// What recovery will have to do, as found by recovering a private copy; `None` while a process has the pool open.
+    /// The work of the next recovery, as found by recovering a private copy; `None` while a process has the pool open.
     pub recovery: Option<Recovery>,
 }
 
@@ -121,12 +121,12 @@ pub fn inspect(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
 /// recovered.
 ///
 /// # Errors
-/// As for [`inspect`].
+/// Returns the errors of [`inspect`].
 pub fn inspect_files(path: impl AsRef<Path>, schemes: Schemes) -> Result<PoolInfo> {
     let path = &resolve(path.as_ref()).map_err(cannot("open the pool", path.as_ref()))?;
     let file: SharedFile = system::open_to_read(path).map_err(cannot("open the pool", path))?.into();
     let header = read_header(&file, path)?;
-    let file_bytes = file.metadata().map_err(cannot("look at", path))?.len();
+    let file_bytes = file.metadata().map_err(cannot("read the metadata of", path))?.len();
     let state = read_word(&file, Layout::STATE.offset())?;
     let (mut in_use, mut scheme) = (None, None);
     if state != 0 {

@@ -1,6 +1,6 @@
 //! Leases workers and takes them back.
 //!
-//! A thread gets a worker by taking an idle one or by leasing a log. It gives the worker back by making it idle or by dropping it. Both notify
+//! A thread gets a worker by taking an idle one or by leasing a log. It returns the worker by making it idle or by dropping it. Both notify
 //! [`SharedLayout::RETURNS`], where threads wait that have found neither.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -122,7 +122,7 @@ impl<C: Control<Memory = Native>> IdleWorkers<C> {
         }
     }
 
-    /// Waits until no worker is borrowed, and gives all their logs back. No thread adds a worker any more; a worker that is borrowed meanwhile is
+    /// Waits until no worker is borrowed, and returns all their logs. No thread adds a worker any more; a worker that is borrowed meanwhile is
     /// waited for.
     pub fn end(&self) {
         loop {
@@ -178,7 +178,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Returns an idle worker or a new one; waits while there is neither.
     ///
     /// # Errors
-    /// As for [`Pool::wait_for_worker`].
+    /// Returns the errors of [`Pool::wait_for_worker`].
     pub fn borrow_worker(&self) -> Result<BoxedWorker<C>> {
         // This comes first, because in a forked child the lock may be held forever.
         self.check_outside()?;
@@ -205,7 +205,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.idle.clear();
     }
 
-    /// Calls `lease` again each time that a worker was given back, as long as all logs are in use.
+    /// Calls `lease` again each time that a worker was returned, as long as all logs are in use.
     fn wait_for_return<T>(&self, lease: impl Fn() -> Result<T>) -> Result<T> {
         match lease() {
             Err(Error::NoFreeLog { .. }) => {}

@@ -20,7 +20,7 @@ use crate::memory::{SharedFile, flush, system};
 
 const SUFFIX: &str = ".new";
 const RANDOM_CHARACTERS: usize = 8;
-/// How often an operation is tried that only another process can make fail, by naming or removing files at the same time.
+/// The number of attempts for an operation that only another process can make fail, by naming or removing files at the same time.
 pub(super) const ATTEMPTS: usize = 100;
 
 pub(super) fn cannot(what: &str, path: &Path) -> impl Fn(io::Error) -> Error {
@@ -95,7 +95,7 @@ fn stem(name: &OsStr) -> Cow<'_, OsStr> {
     if bytes.len() <= most {
         return Cow::Borrowed(name);
     }
-    // This is FNV-1a. If two names had the same hash, each would have the other's remains removed, which nobody needs.
+    // This is FNV-1a. If two names had the same hash, a creation would also remove the other name's remains, which does no harm.
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });
@@ -124,7 +124,7 @@ fn temporary_name(name: &Path) -> io::Result<PathBuf> {
     Ok(std::path::absolute(folder_of(name))?.join(temporary))
 }
 
-/// A file that nobody else can find yet. Dropping it unpublished removes it.
+/// A file that no other process can find yet. Dropping it unpublished removes it.
 pub(super) struct NewFile {
     file: SharedFile,
     temporary: PathBuf,

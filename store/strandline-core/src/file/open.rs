@@ -14,7 +14,7 @@
 //! | the heap | a log of its own | no log | another log |
 //! |---|---|---|---|
 //! | not closed cleanly | opened | an error | an error |
-//! | closed cleanly | opened | made anew, and reported | made anew where the other was never used: a creation or the making of a log that was cut short left it; otherwise an error |
+//! | closed cleanly | opened | created again, and reported | created again if the other log was never used (an interrupted creation left it); otherwise an error |
 //!
 //! The heap is locked first, then the log; only then is their content read.
 
@@ -121,13 +121,13 @@ impl OpenFiles {
     /// Finds, opens and locks the files of the pool at `path`.
     ///
     /// # Errors
-    /// As for [`Pool::open`](super::Pool::open).
+    /// Returns the errors of [`Pool::open`](super::Pool::open).
     pub fn open(path: &Path, options: &Options, schemes: Schemes, read_only: bool) -> Result<Self> {
         let path = resolve(path).map_err(cannot("open the pool", path))?;
         let heap = open_locked(&path, read_only)?;
         if !read_only {
             // The process that gave the files their names may have been killed before the names were durable.
-            synchronize_folder(&path).map_err(cannot("make durable the name of", &path))?;
+            synchronize_folder(&path).map_err(cannot("flush the folder of", &path))?;
             remove_leavings_of_pool(&path);
         }
         Self::of_heap(path.clone(), heap, options, schemes, read_only).map_err(|error| error.in_pool(&path))
@@ -140,7 +140,7 @@ impl OpenFiles {
         schemes: Schemes,
         read_only: bool,
     ) -> Result<Self> {
-        let links = heap.metadata().map_err(cannot("look at the pool", &path))?.nlink();
+        let links = heap.metadata().map_err(cannot("read the metadata of the pool", &path))?.nlink();
         if links > 1 {
             return Err(Error::SeveralLinks { path, links });
         }
@@ -154,7 +154,7 @@ impl OpenFiles {
         }
         let state = read_word(&heap, Layout::STATE.offset())?;
         check_state(state, options.domain, schemes, &path)?;
-        let length = heap.metadata().map_err(cannot("look at the pool", &path))?.len();
+        let length = heap.metadata().map_err(cannot("read the metadata of the pool", &path))?.len();
         let layout = Layout::new(header.geometry)?;
         layout.check_length(read_word(&heap, layout.reached().offset())?, length, &path)?;
         // This comes before a new log takes over the watermark.
@@ -199,7 +199,7 @@ impl OpenFiles {
         let (path, heap) = (&self.path, &self.heap);
         if options.domain != Domain::Sync {
             let name = checksums::checksums_path(path);
-            // Where nobody keeps checksums up to date, they would silently become wrong.
+            // Other domains do not keep checksums up to date, so they would silently become wrong.
             return if name.try_exists().map_err(cannot("look for", &name))? {
                 Err(checksums::wrong(&name, "is kept by the Sync domain only, and would be wrong afterwards"))
             } else {
@@ -221,7 +221,7 @@ impl OpenFiles {
             .map_err(cannot("read the checkpoint slots of", &self.path))
     }
 
-    /// Determines what the log beside the heap is.
+    /// Determines whether the log beside the heap belongs to it.
     ///
     /// # Errors
     /// Returns [`Error::LogFile`] if the log is damaged or belongs to another heap.

@@ -25,7 +25,7 @@ use crate::sync::SyncParameters;
 ///     // Copies of pages and old versions for snapshots.
 ///     memory: Some(512 << 20),
 ///     snapshot_bytes: 64 << 20,
-///     // Checks and backups notice what the disk has changed.
+///     // Checks and backups notice changes by the disk.
 ///     sync: SyncParameters { checksums: true, ..SyncParameters::default() },
 ///     // A transaction by `later()` is flushed after this time, if nothing flushes before.
 ///     flush_interval: Duration::from_millis(2),
@@ -37,7 +37,7 @@ use crate::sync::SyncParameters;
 pub struct Options {
     /// The sizes of a new pool. An existing pool has its own.
     pub geometry: Geometry,
-    /// A name, of at most 32 bytes, for what the program keeps in the pool. A pool with another name is refused.
+    /// A name, of at most 32 bytes, for the kind of data in the pool. A pool with another name is refused.
     pub layout_name: String,
     /// The kind of storage, which determines what a commit waits for.
     pub domain: Domain,

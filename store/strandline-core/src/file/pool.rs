@@ -83,7 +83,7 @@ pub struct Pool<C: Control<Memory = Native> = Stm> {
 
 struct SyncPool {
     files: Arc<FileDevice>,
-    /// The same device, with checksums if the pool has them, and with a layer that keeps the first failure.
+    /// The device of `files`, with checksums if the pool has them, and with a layer that keeps the first failure.
     device: Arc<dyn Device + Send + Sync>,
     log: SharedLog,
     /// `None` if the pool is open for reading only.
@@ -96,12 +96,12 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// Like [`Pool::create`], with this setup.
     ///
     /// # Errors
-    /// As for [`Pool::create`].
+    /// Returns the errors of [`Pool::create`].
     pub fn create(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.create_with(path, options, |_| Ok(())).map(|(pool, ())| pool)
     }
 
-    /// Like [`Setup::create`], but calls `init` to create the pool's first content before anybody can find it.
+    /// Like [`Setup::create`], but calls `init` to create the pool's first content before other processes can find the pool.
     ///
     /// # Errors
     /// Returns the errors of [`Pool::create`] and `init`. No file is left then.
@@ -141,7 +141,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// Like [`Pool::open`], with this setup.
     ///
     /// # Errors
-    /// As for [`Pool::open`].
+    /// Returns the errors of [`Pool::open`].
     pub fn open(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.open_as(path.as_ref(), options, false)
     }
@@ -149,7 +149,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
     /// Like [`Pool::open_read_only`], with this setup.
     ///
     /// # Errors
-    /// As for [`Pool::open`].
+    /// Returns the errors of [`Pool::open`].
     pub fn open_read_only(self, path: impl AsRef<Path>, options: &Options) -> Result<Pool<C>> {
         self.open_as(path.as_ref(), options, true)
     }
@@ -169,7 +169,7 @@ impl<C: Control<Memory = Native>> Setup<C> {
 
 impl Pool {
     /// Creates a pool in a new file at `path`, which grows with the heap, and opens it. The file gets its name when it is complete and durable, so
-    /// that nobody ever finds half a pool. An existing file at `path` is not changed.
+    /// that no process ever finds an incomplete pool. An existing file at `path` is not changed.
     ///
     /// # Errors
     /// Returns an error if the file exists; in the `Sync` domain, if a file with the log's name holds another pool's transactions or is not a log; if
@@ -201,7 +201,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// As for [`Pool::open`].
+    /// Returns the errors of [`Pool::open`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Setup::from(Stm).open_read_only(path, options)
     }
@@ -369,7 +369,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Ok(worker)
     }
 
-    /// The pool as it is now, for as long as what is returned exists, whatever transactions do meanwhile. It leases no log.
+    /// Returns a snapshot: the pool as it is now, as long as the snapshot exists, whatever transactions do meanwhile. A snapshot leases no
+    /// log.
     ///
     /// # Errors
     /// Returns [`Error::TooManySnapshots`], [`Error::Forked`], [`Error::Parameter`] if the pool was opened without memory for snapshots,
@@ -381,7 +382,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Snapshot::begin(self.native_view()?, self.setup.control, shared_log)
     }
 
-    /// What the snapshots that exist take. It may be called inside a transaction.
+    /// Returns the memory that the existing snapshots use. This may be called inside a transaction.
     ///
     /// # Errors
     /// Returns [`Error::Forked`].
@@ -390,11 +391,12 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Ok(SnapshotUsage::of(&self.native_view()?))
     }
 
-    /// A view for a runner that promises nothing of what it stores: the pool is marked, and refused when it is next opened unless it is closed
-    /// cleanly.
+    /// Returns a view for a runner that does not make its stores durable. The pool is marked, and refused when it is next opened unless it
+    /// is closed cleanly.
     ///
     /// # Errors
-    /// Returns [`Error::Unsupported`] if the pool is only read, or in the `Sync` domain, where nobody but a scheme knows what has changed.
+    /// Returns [`Error::Unsupported`] if the pool is open for reading only, or in the `Sync` domain, where only a scheme knows what has
+    /// changed.
     pub fn unprotected_view(&self) -> Result<View<Native>> {
         if self.read_only || self.options.domain == Domain::Sync {
             return Err(Error::Unsupported("the volatile pseudo-scheme".into()));
@@ -404,8 +406,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Ok(view)
     }
 
-    /// A ticket for the transaction with number `transaction`, as [`Worker::run_later`] returned it. In domains
-    /// other than `Sync` a transaction is durable when it has committed.
+    /// Returns a ticket for the transaction with number `transaction`, as [`Worker::run_later`] returned it. In domains other than `Sync` a
+    /// transaction is durable when it has committed.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -413,15 +415,15 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// let pool = Pool::create(&path, &options)?;
     /// let mut worker = pool.worker()?;
     /// let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), 5))?;
-    /// // Here it could be lost in the `Sync` domain.
+    /// // In the `Sync` domain, a crash here could lose the transaction.
     /// pool.ticket(transaction)?.wait()?;
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
     ///
-    /// Where the system has no thread left for flushing, the transaction is durable when this returns.
+    /// If the system has no thread left for flushing, the transaction is durable when this returns.
     ///
     /// # Errors
-    /// Returns [`Error::Nested`] inside a transaction of the pool. [`Error::Poisoned`]; [`Error::Forked`].
+    /// Returns [`Error::Nested`] inside a transaction of the pool, [`Error::Poisoned`] if the device failed, and [`Error::Forked`].
     pub fn ticket(&self, transaction: u64) -> Result<Ticket> {
         self.check_outside()?;
         let Some(sync) = self.sync.as_ref().filter(|_| transaction > 0) else { return Ok(Ticket::durable()) };
@@ -432,33 +434,34 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
         match &*flusher {
             Some(flusher) => Ok(flusher.ticket(transaction)),
-            // Nobody would flush it later.
+            // There is no thread that would flush the transaction later.
             None => sync.log.wait_durable(&self.native_view()?, transaction).map(|()| Ticket::durable()),
         }
     }
 
-    /// What opening the pool had to do.
+    /// Returns a report of what opening the pool had to do.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
     }
 
-    /// The pool's file, all symbolic links resolved.
+    /// Returns the path of the pool's file, with all symbolic links resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The pool's header, as it was when the pool was created.
+    /// Returns the pool's header, which was written when the pool was created.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Where everything lies in the pool.
+    /// Returns the layout of the pool.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Transactions go on meanwhile. A thread does this
-    /// in the background; it is for measuring, and before a copy of the file is made by other means. In domains other than `Sync` it does nothing.
+    /// Waits until every committed transaction is durable and in the heap file, and frees the log. Other transactions run meanwhile. A
+    /// thread does this in the background, so a program calls it only to measure, or before it copies the file by other means. In domains
+    /// other than `Sync` this does nothing.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`] if the device failed, [`Error::Nested`] inside a transaction of the pool, and [`Error::Forked`].
@@ -474,11 +477,11 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// Copies the pool to a new file at `to` while transactions run: a pool of its own, cleanly closed.
+    /// Copies the pool to a new file at `to` while transactions run. The copy is an independent pool, cleanly closed.
     ///
-    /// In the `Sync` domain it has every transaction that was durable when the copy of the heap ended. Checkpoints wait meanwhile, so that commits
-    /// may have to wait too when the log is full. In the other domains transactions that begin wait until the memory is copied, in single-writer mode
-    /// updates alone; the copy has every transaction that had committed.
+    /// In the `Sync` domain the copy has every transaction that was durable when the heap had been copied. Checkpoints wait meanwhile, so
+    /// commits also have to wait if the log is full. In the other domains, transactions that begin wait until the memory is copied (in
+    /// single-writer mode only writing ones), and the copy has every transaction that had committed.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -506,25 +509,25 @@ impl<C: Control<Memory = Native>> Pool<C> {
         };
         span!("backup", pool = %self.path.display(), to = %to.as_ref().display());
         let view = self.native_view()?;
-        // A copy in which chunks are held would keep them so.
+        // If the heap were copied while a compaction holds chunks, they would stay held in the copy.
         let _no_compaction = self.compacting_unless_deadlocked()?;
         let source = Source { view, header: &self.header, path: &self.path, file: &self.file, kind };
         backup::backup(&source, to.as_ref())
     }
 
-    /// How full the heap is, at one moment: it reads a snapshot, or where none can be had a transaction. In a pool of the laboratory's it is exact
-    /// while no transaction runs.
+    /// Returns how full the heap is at one moment. It reads at a snapshot or, if none can be registered, in a transaction. For a pool of
+    /// the laboratory the result is exact only while no transaction runs.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`] if the heap's tables contradict themselves, [`Error::Nested`] inside a transaction of the pool, and
-    /// [`Error::NoFreeLog`] if there is neither a snapshot nor a worker left; [`Error::Forked`].
+    /// Returns [`Error::Damaged`] if the heap's tables contradict themselves, [`Error::Nested`] inside a transaction of the pool,
+    /// [`Error::NoFreeLog`] if there is neither a snapshot nor a worker left, and [`Error::Forked`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.check_outside()?;
-        // What has not become durable yet counts too, so that there is nothing to wait for.
+        // Transactions that are not durable yet count as well, so there is no need to wait for them.
         let at_snapshot = Snapshot::begin(self.native_view()?, self.setup.control, None)
             .and_then(|mut snapshot| snapshot.read(|tx| tx.usage()));
         match at_snapshot {
-            // None can be had, or it ended before all was read.
+            // No snapshot could be registered, or it ended before everything was read.
             Err(Error::TooManySnapshots { .. } | Error::Parameter(_) | Error::SnapshotEnded { .. }) => {
                 let mut worker = self.idle.take().map_or_else(|| self.worker().map(Box::new), Ok)?;
                 let usage = worker.view(|tx| tx.usage());
@@ -539,20 +542,21 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Makes everything durable and marks the pool as cleanly closed.
     ///
     /// # Errors
-    /// A worker still exists, or the device failed; the pool is recovered when it is next opened. [`Error::Nested`]: a worker of it runs a
-    /// transaction on this thread, and the pool is dropped as it is. [`Error::Forked`]: the parent's pool stays as it is.
+    /// Returns an error if a worker still exists or the device failed; the pool is then recovered when it is next opened. Returns
+    /// [`Error::Nested`] if a worker of this pool runs a transaction on this thread; the pool is then dropped without being closed. Returns
+    /// [`Error::Forked`] in a forked child; the parent's pool is not affected.
     pub fn close(mut self) -> Result<()> {
         self.close_once().map_err(|error| error.in_pool(&self.path))
     }
 }
 
-/// A pool of the laboratory's.
+/// A pool under a scheme of the laboratory.
 impl Pool<Concurrency> {
-    /// A worker under another scheme. The pool goes over to that scheme, and is recovered by it.
+    /// Returns a worker under another scheme. The pool changes to that scheme, which also recovers it.
     ///
     /// # Errors
-    /// Returns [`Error::Unsupported`] if the `Sync` domain carries BPPM alone, or workers under another scheme exist, and the errors of
-    /// [`Pool::worker`].
+    /// Returns [`Error::Unsupported`] if the scheme does not run in the `Sync` domain, or if workers under another scheme exist, and the
+    /// errors of [`Pool::worker`].
     pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Concurrency>> {
         if self.options.domain == Domain::Sync && !kind.in_sync {
             return Err(Error::Unsupported(format!(

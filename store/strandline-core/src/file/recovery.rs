@@ -1,4 +1,4 @@
-//! What opening a pool has to do besides what its scheme, or its log, does.
+//! The steps of opening a pool besides the recovery of its scheme or its log.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::memory::{Memory, Native, PersistentAddress, Space};
 use crate::scheme::{self, RecoveryReport};
 use crate::sync::{FileDevice, SyncRecoveryReport};
 
-/// What opening a pool had to do, and how long each step took.
+/// The work of opening a pool, and the time that each step took.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -21,7 +21,7 @@ use crate::sync::{FileDevice, SyncRecoveryReport};
 /// # drop(pool);
 /// # drop(worker);
 /// # let db = Pool::open(&path, &options)?;
-/// // A crash has ended the program before this one.
+/// // The last program that used the pool ended in a crash.
 /// let recovery = db.recovery();
 /// assert_eq!(recovery.replayed(), 1);
 /// println!("{:?} to read the logs, {:?} to replay them", recovery.scan, recovery.replay);
@@ -30,40 +30,40 @@ use crate::sync::{FileDevice, SyncRecoveryReport};
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// What was found and done.
+    /// The findings and the work, except in the `Sync` domain.
     pub report: RecoveryReport,
-    /// What was found and done in the `Sync` domain, whose time is in `replay`.
+    /// The findings and the work in the `Sync` domain, whose time is in `replay`.
     pub sync: Option<SyncRecoveryReport>,
-    /// Time taken by reading the logs.
+    /// The time to read the logs.
     pub scan: Duration,
-    /// Sorting the committed transactions.
+    /// The time to sort the committed transactions.
     pub sort: Duration,
-    /// Storing them home and making that durable.
+    /// The time to store them home and to make this durable.
     pub replay: Duration,
-    /// Raising the watermark and zeroing the logs.
+    /// The time to raise the watermark and to zero the logs.
     pub truncate: Duration,
-    /// Whether the log file that the pool had was missing, and has been made anew; for a pool that is only read, whether it will
-    /// be. It happens to a cleanly closed pool alone, which holds everything without its log.
+    /// True if the pool's log file was missing and has been created again or, if the pool is open for reading only, will be. This happens
+    /// only to a cleanly closed pool, which needs nothing from its log.
     pub log_remade: bool,
-    /// Whether the file system writes to another place when it overwrites (btrfs, for files made by other programs; ZFS, bcachefs): a full disk
-    /// then poisons a pool in the `Sync` domain.
+    /// True if the file system writes overwritten blocks to another place (btrfs, for files made by other programs; ZFS, bcachefs). A full
+    /// disk then poisons a pool in the `Sync` domain.
     pub overwriting_takes_space: bool,
 }
 
 impl Recovery {
-    /// Transactions that were replayed.
+    /// Returns the number of transactions that were replayed.
     pub fn replayed(&self) -> u64 {
         self.sync.map_or(self.report.replayed, |sync| sync.replayed)
     }
 
-    /// Log records that were read.
+    /// Returns the number of log records that were read.
     pub fn records(&self) -> u64 {
         self.sync.map_or(self.report.records, |sync| sync.records)
     }
 }
 
-/// Sees to it that the disk has space for what stores reach that no transaction asks for: a copy of the file may have holes. For
-/// domains in which stores reach the file.
+/// Allocates disk space for the parts of the file that stores reach without a request for space, since a copy of the file may have holes
+/// there. For domains in which stores reach the file.
 pub(super) fn take_space(view: &View<Native>) -> Result<()> {
     let layout = &view.layout;
     let reached = view.memory.load(layout.reached()).min(layout.chunk_count);
@@ -73,13 +73,13 @@ pub(super) fn take_space(view: &View<Native>) -> Result<()> {
     for (from, to) in parts {
         view.memory
             .make_space(from, to.offset() - from.offset())
-            .map_err(|e| Error::io("find disk space for the pool", e))?;
+            .map_err(|e| Error::io("allocate disk space for the pool", e))?;
     }
     Ok(())
 }
 
-/// The parts of the file that transactions may change without asking for space: all but the logs and the chunks that are free. Once the
-/// logs are replayed.
+/// Returns the parts of the file that transactions may change without a request for space: everything but the logs and the free chunks.
+/// Call this after the logs are replayed.
 fn parts_in_use(view: &View<Native>) -> Vec<Range<u64>> {
     let layout = &view.layout;
     let reached = view.memory.load(layout.reached()).min(layout.chunk_count);
@@ -97,18 +97,18 @@ fn parts_in_use(view: &View<Native>) -> Vec<Range<u64>> {
     parts
 }
 
-/// The error where a file has holes for which the disk has no room.
+/// Returns the error for a file with holes for which the disk has no room.
 pub(super) fn no_space_for_holes(error: std::io::Error) -> Error {
     Error::io(
-        "find disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
+        "allocate disk space for the pool, whose file has holes or shares space with a copy; open it for reading, or make room",
         error,
     )
 }
 
-/// Sees to it that what is in use of the pool's file has disk space of its own, as far as the disk has room; once the logs are replayed.
+/// Allocates disk space for the used parts of the pool's file, as far as the disk has room. Call this after the logs are replayed.
 ///
 /// # Errors
-/// In a domain in which stores reach the file the disk has no room: a store would be a bus error.
+/// Returns an error if stores reach the file in this domain and the disk has no room: such a store would be a bus error.
 pub(super) fn take_space_in_use(view: &View<Native>, device: Option<&FileDevice>) -> Result<()> {
     let parts = parts_in_use(view);
     if let Some(device) = device {
@@ -119,7 +119,7 @@ pub(super) fn take_space_in_use(view: &View<Native>, device: Option<&FileDevice>
     parts.into_iter().try_for_each(make).map_err(no_space_for_holes)
 }
 
-/// Checks, once the logs are replayed, that the file at `path` has all that the heap should have.
+/// Checks that the file at `path` is as long as the heap requires. Call this after the logs are replayed.
 pub(super) fn check_length(view: &View<Native>, path: &Path) -> Result<()> {
     let reached = view.memory.load(view.layout.reached());
     view.layout.check_length(reached, view.memory.size(Space::Persistent), path)

@@ -1,18 +1,18 @@
-//! Repair: damage whose cure is certain and loses nothing.
+//! Repairs of damage that can be cured with certainty and without loss.
 //!
-//! The work is done on a copy, which is recovered, closed, checked, and takes the pool's place only if no damage is left in
-//! it; the files as they were stay beside it. So nothing is lost by an attempt, nor by a crash during one, and a pool with
-//! damage that cannot be cured stays as it is.
+//! The work is done on a copy, which is recovered, closed and checked. It takes the pool's place only if it has no damage any more; the
+//! damaged files stay beside it. So neither an attempt nor a crash during one loses anything, and a pool with damage that cannot be cured
+//! is not changed.
 //!
 //! | damaged | why its cure is certain |
 //! |---|---|
-//! | the header, where only what is known otherwise is wrong: magic, version, zeros, size (it stands in the pool twice), UUID (the log's) | its checksum fits afterwards |
+//! | the header, if only parts are wrong that are known from elsewhere: magic, version, zeros, size (the pool has it twice), UUID (the log has it too) | its checksum matches afterwards |
 //! | the file is too short, and the missing chunks are free | free chunks hold nothing |
 //! | the log's header | all of it follows from the UUID and the file's size; its checksum or a block of the log confirms it |
 //! | log or checkpoint slots of a pool that was closed cleanly | the log holds nothing that the pool does not |
-//! | one of the two checkpoint slots of another | the other leads to all of the log: recovery itself makes sure |
+//! | one of the two checkpoint slots of a pool that was not closed cleanly | the other slot leads to the whole log, which recovery itself checks |
 //! | an entry of the log directory | it can have one value only |
-//! | words of a large object in the chunk table | the object's other words say what they were |
+//! | words of a large object in the chunk table | they follow from the object's other words |
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -35,20 +35,21 @@ use crate::scheme::Schemes;
 use crate::sync;
 use crate::sync::{Checksummed, FileDevice, SyncParameters};
 
-/// What a repair did.
+/// The report of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What was damaged and is no more; empty if nothing was.
+    /// Descriptions of the damage that was repaired; empty if there was none.
     pub repaired: Vec<String>,
-    /// The files as they were before.
+    /// The paths of the files as they were before.
     pub kept: Vec<PathBuf>,
 }
 
-/// Repairs the pool at `path`, if all its damage can be repaired without losing anything that is stored in it. The files as they were stay beside it,
-/// `.damaged` appended to the pool's name.
+/// Repairs the pool at `path`, if all of its damage can be repaired without losing any stored data. The files as they were before stay
+/// beside it, with `.damaged` appended to the pool's name.
 ///
-/// It works on a copy, for which there must be space, and which takes the pool's place at the end. A pool without damage is left alone.
+/// The work is done on a copy, for which there must be space, and which takes the pool's place at the end. A pool without damage is not
+/// changed.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -68,25 +69,25 @@ pub struct RepairReport {
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::Irreparable`] if something is or would be lost, and an error if the pool is in use or cannot be read or copied. Nothing has
-/// changed then.
+/// Returns [`Error::Irreparable`] if data are or would be lost, and an error if the pool is in use or cannot be read or copied. Nothing has
+/// been changed then.
 pub fn repair(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
     repair_as(path.as_ref(), schemes, false)
 }
 
-/// Like [`repair`], but where a block in the middle of the log is damaged, all transactions from there on are dropped, and the report says how many
-/// blocks and transactions that were ([`SyncParameters::cut_damaged_log`]). Acknowledged transactions are lost. For a pool of which there is no
-/// backup.
+/// Like [`repair`], but if a block in the middle of the log is damaged, drops all transactions from there on. The report has the number of
+/// blocks and transactions that were dropped ([`SyncParameters::cut_damaged_log`]). Acknowledged transactions are lost. Use this only for a
+/// pool without a backup.
 ///
 /// # Errors
-/// As for [`repair`].
+/// Returns the errors of [`repair`].
 pub fn repair_and_cut_log(path: impl AsRef<Path>, schemes: Schemes) -> Result<RepairReport> {
     repair_as(path.as_ref(), schemes, true)
 }
 
 fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairReport> {
     let path = &resolve(path).map_err(cannot("open the pool", path))?;
-    // A header that cannot be read is no reason to give up yet.
+    // A header that cannot be read may still be repaired.
     match check(path, schemes) {
         Ok(report) if report.damage.is_empty() => return Ok(RepairReport::default()),
         Ok(_) | Err(Error::NotAPool { .. } | Error::NewerFormat { .. } | Error::OlderFormat { .. }) => {}
@@ -105,24 +106,24 @@ fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairRepo
         }
     }
     let done = mend_copy(path, &file, &copy, schemes, cuts_log).and_then(|(repaired, was_clean)| {
-        // The new pool is locked before it takes the old one's place. A program that opened it there while its log is still
-        // to be moved would make a log of its own.
+        // The new pool is locked before it takes the old one's place. Otherwise a program could open it there while its log is still to be
+        // moved, and would create a new log.
         let _new = open_locked(&copy, false)?;
         let kept = replace(path, &copy, &kept, was_clean)?;
         Ok(RepairReport { repaired, kept })
     });
-    // After a success they are not there any more.
+    // After a success these files do not exist any more.
     for left in &beside(&copy) {
         let _ = std::fs::remove_file(left);
     }
-    // The copy that was to be repaired is gone.
+    // The path of the copy would mislead, since the copy is removed.
     done.map_err(|error| match error {
         Error::Irreparable { problem, .. } => Error::Irreparable { path: Some(path.clone()), problem },
         error => error,
     })
 }
 
-/// Copies the pool to `copy` and repairs that; what was damaged, and whether the pool was closed cleanly.
+/// Copies the pool to `copy` and repairs the copy. Returns descriptions of the damage, and whether the pool was closed cleanly.
 fn mend_copy(
     path: &Path,
     file: &File,
@@ -147,7 +148,7 @@ fn mend_copy(
     mended.directory()?;
     mended.recover()?;
     if mended.ring.is_none() {
-        // The log that another domain left matters now that the pool is clean.
+        // The pool may have a log from another domain. It matters now that the pool is clean.
         mended.log()?;
         mended.recover()?;
     }
@@ -160,16 +161,18 @@ fn mend_copy(
         let header = read_header(&*open(copy)?, copy)?;
         let pool = open_to_look(copy, &header, schemes)?;
         if !heap::is_free_from(&pool.native_view()?, from) {
-            return Err(Error::irreparable(format!("what lay behind byte {from} is missing and was in use")));
+            return Err(Error::irreparable(format!(
+                "the contents from byte {from} on are missing, and were in use"
+            )));
         }
     }
-    // A file that was cut short before its state was not.
+    // If the file was truncated before its state, it was not closed cleanly.
     let was_clean = read_word(file, Layout::STATE.offset()).is_ok_and(|state| state == 0);
     Ok((mended.what, was_clean))
 }
 
-/// Puts the copy in the pool's place; returns where the files as they were are. Power may fail between any two of these steps, and
-/// before the folder is synchronised any of them may be lost.
+/// Puts the copy in the pool's place. Returns the paths of the files as they were before. Power may fail between any two of these steps,
+/// and before the folder is synchronised any of them may be lost.
 fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec<PathBuf>> {
     let synchronize = || synchronize_folder(path).map_err(cannot("replace", path));
     let mut all = Vec::new();
@@ -187,10 +190,10 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
     keep(&checksums_path(path), checksums_path(kept))?;
     keep(&log, log_path(kept))?;
     keep(path, kept.to_owned())?;
-    // Beside the old pool they only know less.
+    // Beside the old pool, the new checksums only lack some pages.
     put(&checksums_path(copy), &checksums_path(path))?;
     if was_clean {
-        // The new log, of a later life or another one, fits the new pool only. Both pools are clean and do without one.
+        // The new log, which has a later life or is a new one, fits only the new pool. Both pools are clean and need no log.
         synchronize()?;
         if log.exists() {
             std::fs::remove_file(&log).map_err(cannot("remove", &log))?;
@@ -200,8 +203,8 @@ fn replace(path: &Path, copy: &Path, kept: &Path, was_clean: bool) -> Result<Vec
         synchronize()?;
         put(&new_log, &log)?;
     } else {
-        // The log first: beside the old pool it is as good as the old one, since no block is of the life that it announces. The
-        // old log does not fit the new pool, so it must be gone by then.
+        // The log first: beside the old pool it serves as well as the old one, since no block has the life that it announces. The old log
+        // does not fit the new pool, so it must be gone before that has the name.
         put(&new_log, &log)?;
         synchronize()?;
         put(copy, path)?;
@@ -215,7 +218,7 @@ fn open(path: &Path) -> Result<SharedFile> {
     file.map(SharedFile::from).map_err(cannot("open", path))
 }
 
-/// A copy with the same owner and permissions; holes stay holes.
+/// Copies a file with its owner, permissions and holes.
 fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
     let copy = || {
         let about = from.metadata()?;
@@ -236,14 +239,14 @@ fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
     copy().map_err(cannot("copy", name))
 }
 
-/// A copy that is being repaired.
+/// The copy that is being repaired.
 struct Mended<'p> {
     path: &'p Path,
     schemes: Schemes,
     what: Vec<String>,
-    /// Blocks in the ring of its log, if it has one.
+    /// The number of blocks in the ring of its log, if it has one.
     ring: Option<u64>,
-    /// Whether a damaged log is cut.
+    /// True if a damaged log is to be cut.
     cuts_log: bool,
 }
 
@@ -256,7 +259,7 @@ impl Mended<'_> {
 
     fn header(&mut self) -> Result<()> {
         let file = open(self.path)?;
-        let length = file.metadata().map_err(cannot("look at", self.path))?.len();
+        let length = file.metadata().map_err(cannot("read the metadata of", self.path))?.len();
         let mut page = vec![0; PAGE_BYTES.min(length) as usize];
         file.read_exact_at(&mut page, 0).map_err(cannot("read", self.path))?;
         let Err(error) = Header::decode(&page, length, self.path) else { return Ok(()) };
@@ -275,14 +278,14 @@ impl Mended<'_> {
         }
     }
 
-    /// Gives a file that was cut short its length again; from where it was missing.
+    /// Restores the length of a truncated file. Returns the offset of the first byte that was missing, if any was.
     fn length(&mut self) -> Result<Option<u64>> {
         let file = open(self.path)?;
         let mut missing_from = None;
         loop {
             let checked = read_header(&file, self.path).and_then(|header| {
                 let layout = Layout::new(header.geometry)?;
-                let length = file.metadata().map_err(cannot("look at", self.path))?.len();
+                let length = file.metadata().map_err(cannot("read the metadata of", self.path))?.len();
                 layout.check_length(read_word(&file, layout.reached().offset())?, length, self.path)
             });
             match checked {
@@ -298,7 +301,7 @@ impl Mended<'_> {
         }
     }
 
-    /// What was known of a part of the file that was missing: it is zeros now.
+    /// Removes the checksums of a missing part of the file, which consists of zeros now.
     fn forget_checksums(&self, heap: &SharedFile, from: u64, to: u64) -> Result<()> {
         let header = read_header(heap, self.path)?;
         let Some(file) = checksums::find_own(self.path, heap, &header, false)? else { return Ok(()) };
@@ -308,8 +311,8 @@ impl Mended<'_> {
             .map_err(cannot("write the checksums of", self.path))
     }
 
-    /// The log's header, and the checkpoint slots. A pool that was closed cleanly gets a new log where its own is damaged;
-    /// otherwise a damaged slot is left to recovery, which writes both.
+    /// Repairs the log's header and the checkpoint slots. A pool that was closed cleanly gets a new log if its own is damaged. Otherwise
+    /// recovery repairs a damaged slot, since it writes both.
     fn log(&mut self) -> Result<()> {
         let (file, name) = (open(self.path)?, log_path(self.path));
         let state = read_word(&file, Layout::STATE.offset())?;
@@ -318,7 +321,7 @@ impl Mended<'_> {
         }
         let uuid = *read_header(&file, self.path)?.uuid.as_bytes();
         let log = open(&name)?;
-        let length = log.metadata().map_err(cannot("look at", &name))?.len();
+        let length = log.metadata().map_err(cannot("read the metadata of", &name))?.len();
         self.ring = Some((length / PAGE_BYTES).saturating_sub(1));
         let own = sync::log_of_heap(&file, &uuid).map_err(cannot("read", self.path))?;
         let found = sync::log_identity(&log);
@@ -327,7 +330,9 @@ impl Mended<'_> {
         let device = FileDevice::new(file, log, true);
         let is_clean = state == 0;
         match sync::read_log_header(&device, &name) {
-            _ if is_foreign => Err(Error::irreparable("its log is another pool's, or an older one")),
+            _ if is_foreign => {
+                Err(Error::irreparable("its log belongs to another pool, or is an older one of this pool"))
+            }
             Ok(_) => {
                 let slots = sync::damaged_slots(&device, &uuid)?;
                 if is_clean && !slots.is_empty() {
@@ -363,7 +368,7 @@ impl Mended<'_> {
         for index in 0..layout.geometry.logs {
             let at = Layout::LOG_DIRECTORY.word(index).offset();
             let (found, log) = (read_word(&file, at)?, layout.log(index).offset());
-            // A log that was never made is zeros, which say nothing.
+            // The entry of a log that was never created is zero, which is no damage.
             if found != 0 && found != log {
                 self.write(
                     at,
@@ -381,13 +386,13 @@ impl Mended<'_> {
         let header = read_header(&file, self.path)?;
         let state = read_word(&file, Layout::STATE.offset())?;
         let domain = match state {
-            // Both would do; the first one sees to log and checkpoint slots.
+            // Both domains would do. `Sync` also writes the log and the checkpoint slots.
             0 if self.ring.is_some() || checksums_path(self.path).exists() => Domain::Sync,
             0 => Domain::Process,
             state => decode_state(state, self.schemes).map_err(irreparable)?.0,
         };
         let mut sync = SyncParameters { cut_damaged_log: self.cuts_log, ..SyncParameters::default() };
-        // For a new log; one that exists knows better.
+        // For a new log. An existing log has its own size.
         sync.initial_ring_blocks = self.ring.filter(|&ring| ring > 1).unwrap_or(sync.initial_ring_blocks);
         sync.ring_blocks = sync.ring_blocks.max(sync.initial_ring_blocks);
         let options = Options {
@@ -425,7 +430,7 @@ impl Mended<'_> {
     }
 }
 
-/// Returns whether a pool with this state has a log that matters, if only to the next program that opens it.
+/// Returns whether a pool with this state has a log that matters, at least to the next program that opens it.
 fn needs_log(state: u64) -> bool {
     state == 0 || Domain::of_code(PoolState::decode(state).domain) == Some(Domain::Sync)
 }

@@ -1,4 +1,4 @@
-//! Another size for a pool's log.
+//! Changes the size of a pool's log.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::sync::SyncParameters;
 
-/// Gives the pool at `path`, which nobody has open and which was closed cleanly, a new log for the `Sync` domain, whose ring has `blocks`
-/// blocks of 4 KB; the old log, which then holds nothing that the pool does not, is removed. Open with options that allow more
-/// ([`SyncParameters::ring_blocks`]) it becomes larger if need be, but never smaller.
+/// Gives the pool at `path` a new log for the `Sync` domain, with a ring of `blocks` blocks of 4 KB. The pool must be cleanly closed, and
+/// not open in any process; the old log, from which nothing is needed then, is removed. If the pool is later opened with options that allow
+/// a larger ring ([`SyncParameters::ring_blocks`]), the ring grows as necessary, but it never shrinks.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -25,8 +25,8 @@ use crate::sync::SyncParameters;
 /// ```
 ///
 /// # Errors
-/// The pool was not closed, or somebody has it open; a log with this name is not its own; there cannot be such a ring, or the disk has
-/// no room for it, and then a new log is made when the pool is next opened.
+/// Returns an error if the pool was not closed, or a process has it open; if a file with the log's name is not the pool's; if the size is
+/// impossible; or if the disk has no room. In the last case a new log is created when the pool is next opened.
 pub fn resize_log(path: impl AsRef<Path>, blocks: u64) -> Result<()> {
     let parameters =
         SyncParameters { ring_blocks: blocks, initial_ring_blocks: blocks, ..SyncParameters::default() };
@@ -46,7 +46,7 @@ pub fn resize_log(path: impl AsRef<Path>, blocks: u64) -> Result<()> {
         let (FoundLog::Own(super::open::OpenLog { file, .. }) | FoundLog::Unused(file)) =
             files.judge_log(found, true)?;
         remove_locked(&file, &name).map_err(cannot("remove the old log", &name))?;
-        // Before the checkpoint slots refer to the new log: beside them the old one would be refused.
+        // This comes before the checkpoint slots refer to the new log, because the old log would be refused beside them.
         synchronize_folder(&name).map_err(cannot("remove the old log", &name))?;
     }
     files.make_log(&name, false, parameters).map(drop)

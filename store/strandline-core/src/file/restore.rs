@@ -1,14 +1,14 @@
-//! Restoring: a copy of a backup takes the place of a pool.
+//! Restores a pool: a copy of a backup takes its place.
 //!
-//! 1. The backup is copied under temporary names beside the pool, recovered there if need be, closed, and durable.
-//! 2. The old files get second names, `.replaced` appended to the pool's, unless they are to be removed.
-//! 3. The old checksums are removed: beside the new pool they would be wrong, and the old one can do without them.
+//! 1. The backup is copied under temporary names beside the pool, recovered there if necessary, closed, and made durable.
+//! 2. The old files get second names, with `.replaced` appended to the pool's, unless they are to be removed.
+//! 3. The old checksums are removed, because they would be wrong beside the new pool, and the old pool works without them.
 //! 4. The new heap takes the old one's name, and the old log is removed. The new checksums get their name.
 //!
 //! A pool that was closed cleanly needs no log. So if the old pool was, its log is removed before the new heap takes its name, and a kill
-//! between any two steps leaves the old pool or the new one. Otherwise the old log is needed until the new heap has the name, and is removed
-//! afterwards: a kill between the two leaves the new pool beside a log that is not its own, which opening refuses with the advice to
-//! restore again. So it does while the old heap has two names. Each step is durable before the next begins.
+//! between any two steps leaves the old pool or the new one. Otherwise the old log is needed until the new heap has the name, and is
+//! removed afterwards. A kill in between leaves the new pool beside a log of another pool, and an open fails with the advice to restore
+//! again. An open also fails while the old heap has two names. Each step is durable before the next begins.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -26,31 +26,32 @@ use crate::layout::{Layout, PoolState};
 use crate::memory::SharedFile;
 use crate::scheme::Schemes;
 
-/// What becomes of the files of a pool that a backup replaces.
+/// The treatment of the files of a pool that a backup replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OldFiles {
-    /// They stay beside the new pool, `.replaced` appended to the pool's name.
+    /// The files stay beside the new pool, with `.replaced` appended to the pool's name.
     Keep,
-    /// They are removed.
+    /// The files are removed.
     Remove,
 }
 
-/// What a restore did.
+/// The report of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// What was copied.
+    /// The report of the copy.
     pub copied: BackupReport,
-    /// The old files.
+    /// The paths of the old files that were kept.
     pub kept: Vec<PathBuf>,
 }
 
-/// Puts a copy of the pool at `backup` in the place of the pool at `path`, which no process has open; or makes it, if there is none. The new
-/// pool is cleanly closed; what was beside the old one, its log and its checksums, goes with it.
+/// Puts a copy of the pool at `backup` in the place of the pool at `path`, which no process may have open, or creates that one if there is
+/// none. The new pool is cleanly closed. The old pool's log and checksums are replaced with it.
 ///
-/// If the process is killed, the old pool or the new one is at `path`. There are moments in which opening it fails with
-/// [`Error::SeveralLinks`], if the old files are kept, or with [`Error::LogFile`], if the old pool was not closed; another restore goes on then.
+/// If the process is killed, the old pool or the new one is at `path`. After a kill at certain moments, an open fails with
+/// [`Error::SeveralLinks`] if the old files are kept, or with [`Error::LogFile`] if the old pool was not closed; then another restore
+/// completes the work.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -71,10 +72,10 @@ pub struct RestoreReport {
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::Locked`] if one of the two is open, [`Error::Damaged`] if the backup's heap or a page with a checksum is damaged
-/// ([`check`](super::check()) finds more), [`Error::Parameter`] if it is the pool
-/// itself, or if the old files cannot be kept because others have their names; and the errors of [`Pool::open_read_only`](super::Pool::open_read_only)
-/// and of input and output. Nothing has changed then, unless the error is of one of the steps that replace files: restore again.
+/// Returns [`Error::Locked`] if one of the two pools is open, [`Error::Damaged`] if the backup's heap or a page with a checksum is damaged
+/// ([`check`](super::check()) finds more), [`Error::Parameter`] if the backup is the pool itself, or if the old files cannot be kept
+/// because other files have their names; and the errors of [`Pool::open_read_only`](super::Pool::open_read_only) and of input and output.
+/// Nothing has been changed then, unless one of the steps failed that replace files: restore again in that case.
 pub fn restore(
     backup: impl AsRef<Path>,
     path: impl AsRef<Path>,
@@ -87,7 +88,7 @@ pub fn restore(
     check_name(&path)?;
     if same_file(&backup, &path)? {
         return Err(Error::Parameter(format!(
-            "{} is the pool that is to be restored, and no backup",
+            "{} is the pool that is to be restored, not a backup",
             backup.display()
         )));
     }
@@ -95,7 +96,12 @@ pub fn restore(
     if old_files == OldFiles::Keep {
         old.check_kept()?;
     }
-    let like = old.heap.as_ref().map(|heap| heap.metadata()).transpose().map_err(cannot("look at", &path))?;
+    let like = old
+        .heap
+        .as_ref()
+        .map(|heap| heap.metadata())
+        .transpose()
+        .map_err(cannot("read the metadata of", &path))?;
     let ClosedCopy { heap, checksums, report: copied } =
         closed_copy::make(&backup, &path, like.as_ref(), schemes)?;
     let kept = if old_files == OldFiles::Keep { old.keep()? } else { Vec::new() };
@@ -105,7 +111,7 @@ pub fn restore(
     if !old.needs_log {
         old.remove(&log_path(&path), old.log.as_deref())?;
     }
-    // Its lock is held until everything beside it is its own.
+    // The lock is held until all files beside the heap are its own.
     let _locked = if old.heap.is_some() {
         heap.replace()?
     } else {
@@ -124,23 +130,23 @@ pub fn restore(
     Ok(RestoreReport { copied, kept })
 }
 
-/// Returns whether both names are of one file that exists.
+/// Returns whether both names refer to the same existing file.
 fn same_file(one: &Path, other: &Path) -> Result<bool> {
     let about = |path: &Path| match std::fs::metadata(path) {
         Ok(about) => Ok(Some((about.dev(), about.ino()))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(cannot("look at", path)(error)),
+        Err(error) => Err(cannot("read the metadata of", path)(error)),
     };
     Ok(about(one)?.is_some_and(|one| about(other).is_ok_and(|other| other == Some(one))))
 }
 
-/// What is at the pool's place, locked.
+/// The files at the pool's path, locked.
 struct Old<'p> {
     path: &'p Path,
     heap: Option<SharedFile>,
     log: Option<SharedFile>,
     sums: Option<SharedFile>,
-    /// Whether the heap could not be opened without the log.
+    /// True if the heap cannot be opened without the log.
     needs_log: bool,
 }
 
@@ -148,13 +154,13 @@ impl<'p> Old<'p> {
     fn find(path: &'p Path) -> Result<Self> {
         let heap = find(path, false)?;
         let (log, sums) = (find(&log_path(path), false)?, find(&checksums_path(path), false)?);
-        // A file too short for a state is no pool.
+        // A file that is too short for a state is not a pool.
         let state = heap.as_ref().and_then(|heap| read_word(heap, Layout::STATE.offset()).ok()).unwrap_or(0);
         let needs_log = state != 0 && Domain::of_code(PoolState::decode(state).domain) == Some(Domain::Sync);
         Ok(Self { path, heap, log, sums, needs_log })
     }
 
-    /// The files, and the names that they are kept under.
+    /// Returns the names of the files, and the names under which they are kept.
     fn names(&self) -> [(PathBuf, PathBuf); 3] {
         let kept = with_suffix(self.path, ".replaced");
         [
@@ -164,8 +170,8 @@ impl<'p> Old<'p> {
         ]
     }
 
-    /// Returns whether an earlier restore was killed after the new heap had its name: the old log has both of its names, and the old heap has the
-    /// other one alone.
+    /// Returns whether an earlier restore was killed after the new heap had its name: the old log then has both of its names, and the old
+    /// heap only the other one.
     fn is_replaced(&self) -> Result<bool> {
         let [(heap, kept_heap), (log, kept_log), _] = self.names();
         Ok(self.heap.is_some()
@@ -174,14 +180,15 @@ impl<'p> Old<'p> {
             && same_file(&log, &kept_log)?)
     }
 
-    /// Fails if other files have the names that these are to be kept under.
+    /// Fails if other files have the names under which these are to be kept.
     fn check_kept(&self) -> Result<()> {
         if [&self.heap, &self.log, &self.sums].iter().all(|file| file.is_none()) {
             return Ok(());
         }
         let is_replaced = self.is_replaced()?;
         let [heap, log, sums] = self.names();
-        // Those of an earlier restore that was killed may be there: the log's and the checksums' while the heap has both of its names.
+        // An earlier restore that was killed may have made some of the names: the log's and the checksums', while the heap has both of its
+        // names.
         let was_begun = is_replaced || same_file(&heap.0, &heap.1)?;
         for (name, kept) in [heap, log, sums] {
             if kept.exists() && !was_begun && !same_file(&name, &kept)? {
@@ -194,11 +201,11 @@ impl<'p> Old<'p> {
         Ok(())
     }
 
-    /// Gives the files second names, durably; returns these.
+    /// Gives the files second names, durably. Returns these names.
     fn keep(&self) -> Result<Vec<PathBuf>> {
         let names = self.names();
         if !self.is_replaced()? {
-            // The heap last: until it has one name again, it cannot be opened.
+            // The heap comes last: while it has two names, it cannot be opened.
             for (name, kept) in names.iter().rev() {
                 if name.exists() && !kept.exists() {
                     std::fs::hard_link(name, kept).map_err(cannot("keep the replaced file as", kept))?;

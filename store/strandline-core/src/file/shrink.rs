@@ -1,16 +1,16 @@
-//! A pool's file becomes shorter when the pool is closed: by what it has grown beyond the chunks that it was given; and, after a
-//! compaction, by the chunks at its end that nothing is in.
+//! When a pool is closed, its file is shortened by the part by which it has grown beyond the chunks of the heap and, after a compaction, by
+//! the free chunks at its end.
 //!
-//! Nobody has the pool open then but the one who closes it, so that there is no snapshot, no transaction, and nothing remembers
-//! where chunks were free. In this order:
+//! Only the closing process has the pool open then, so there is no snapshot and no transaction, and no arena remembers free chunks. The
+//! steps, in this order:
 //!
-//! 1. Everything is home, durably, and no recovery will replay anything: in the `Sync` domain both checkpoint slots say so, also should
-//!    one of them be damaged later.
+//! 1. Everything is home, durably, and no recovery will replay anything: in the `Sync` domain both checkpoint slots say so, since one of
+//!    them may be damaged later.
 //! 2. The word `reached` is lowered, durably. The table's words from there on are zero already.
 //! 3. The file is cut off.
 //!
-//! A crash between 2 and 3 leaves a file that is longer than `reached` says, as growth does. The other way round it would be too short, and
-//! refused.
+//! A crash between 2 and 3 leaves a file that is longer than `reached` requires, as growth also does. In the opposite order the file could
+//! be too short, and would be refused.
 
 use crate::error::{Error, Result};
 use crate::heap;
@@ -19,12 +19,12 @@ use crate::memory::{AlignedBuffer, Device, DeviceFile, Memory, Native, Poison, S
 use crate::scheme;
 use crate::sync::SharedLog;
 
-/// Chunks that the pool is to keep: all that it has, or, where `compacted`, as far as there is anything in them.
+/// Returns the number of chunks that the pool keeps: all chunks of the heap or, if `compacted`, those up to the last one in use.
 fn kept<M: Memory>(view: &View<M>, compacted: bool) -> u64 {
     if compacted { heap::used_end(view).max(1) } else { heap::reached_by(view) }
 }
 
-/// Lowers `reached`, durably; the bytes that the file is to have. In the `Sync` domain, where `log` has just taken the last checkpoint.
+/// Lowers `reached`, durably. Returns the file's new length in bytes. For the `Sync` domain, after `log` has taken the last checkpoint.
 pub(super) fn lower_synced(
     view: &View<Native>,
     device: &dyn Device,
@@ -41,17 +41,17 @@ pub(super) fn lower_synced(
             device.read(DeviceFile::Heap, page_at, &mut page)?;
             let inside = (at - page_at) as usize;
             page[inside..inside + 8].copy_from_slice(&chunks.to_le_bytes());
-            // The log does not tell of it.
+            // The log has no record of this write.
             device.forget_checksums(&mut std::iter::once(page_at / PAGE_BYTES))?;
             device.write(DeviceFile::Heap, page_at, &page)?;
             device.flush(DeviceFile::Heap)
         };
-        write().map_err(|error| Error::io("write how many chunks the pool has", error))?;
+        write().map_err(|error| Error::io("write the number of the pool's chunks", error))?;
     }
     Ok(view.layout.end_of(chunks).offset())
 }
 
-/// The same in a domain in which stores reach the file; the pool is marked as closed.
+/// Like [`lower_synced`], for a domain in which stores reach the file. The pool is marked as closed already.
 pub(super) fn lower_stored(view: &View<Native>, compacted: bool) -> u64 {
     let (memory, chunks) = (&view.memory, kept(view, compacted));
     if chunks < heap::reached_by(view) {
@@ -62,8 +62,8 @@ pub(super) fn lower_stored(view: &View<Native>, compacted: bool) -> u64 {
     view.layout.end_of(chunks).offset()
 }
 
-/// Releases the space of the threads' logs to the file system, in a domain in which stores reach the file; the pool is marked as closed, so that
-/// nothing in them is needed. The next worker that needs one takes space for it again.
+/// Releases the space of the threads' logs to the file system, for a domain in which stores reach the file. The pool is marked as closed,
+/// so nothing in the logs is needed. The next worker that leases a log allocates its space again.
 ///
 /// # Errors
 /// Returns an error if the directory of logs is damaged.
@@ -76,7 +76,7 @@ pub(super) fn release_logs(view: &View<Native>) -> Result<()> {
             continue;
         }
         if memory.punch(log, view.layout.geometry.log_bytes).is_err() {
-            // The file system has no holes, or failed: the space stays.
+            // The file system does not support holes, or failed. The space stays allocated.
             break;
         }
         let entry = Layout::LOG_DIRECTORY.word(index);
@@ -87,7 +87,7 @@ pub(super) fn release_logs(view: &View<Native>) -> Result<()> {
     Ok(())
 }
 
-/// Forgets the checksums of what lies behind `bytes` bytes, which is about to be cut off.
+/// Removes the checksums of the pages behind `bytes` bytes, which are about to be cut off.
 ///
 /// # Errors
 /// Returns an error if the device fails.
@@ -102,7 +102,7 @@ pub(super) fn forget_end(device: &dyn Device, bytes: u64) -> Result<()> {
     forget().map_err(|error| Error::io("write the pool's checksums", error))
 }
 
-/// Cuts the file off after `bytes` bytes, if it is longer.
+/// Truncates the file to `bytes` bytes, if it is longer.
 pub(super) fn cut(file: &std::fs::File, bytes: u64, poison: &Poison) -> Result<()> {
     let cut = || {
         if file.metadata()?.len() > bytes {

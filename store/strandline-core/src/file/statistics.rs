@@ -1,4 +1,4 @@
-//! What a pool has done since it was opened: counts of its workers and of its device, and how long some of it took.
+//! Statistics of an open pool: counts of its workers and of its device, and durations.
 
 use std::panic::Location;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use crate::sync::DeviceCounters;
 use crate::trace::{self, span};
 use crate::transaction::Tally;
 
-/// What a pool has done since this process opened it. Counts only grow. Of a transaction that ends meanwhile some may be in
-/// it and others not yet.
+/// The statistics of a pool since this process opened it. Counts only grow. A transaction that ends meanwhile may be in some counts already
+/// and not in others.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -26,7 +26,7 @@ use crate::transaction::Tally;
 /// # let mut worker = db.worker()?;
 /// # worker.run(|tx| tx.write(tx.root(0), 5))?;
 /// # worker.view(|tx| tx.read(tx.root(0)))?;
-/// // Here a transaction writes, and one reads.
+/// // Meanwhile one transaction writes, and one reads.
 /// let after = db.statistics()?;
 /// assert_eq!((after.commits - before.commits, after.reads - before.reads), (1, 1));
 /// assert_eq!(after.device.log_writes - before.device.log_writes, 1);
@@ -36,32 +36,33 @@ use crate::transaction::Tally;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct PoolStatistics {
-    /// Transactions that changed something and have committed.
+    /// The number of committed transactions that changed something.
     pub commits: u64,
-    /// Transactions that changed nothing and have committed. Reads of snapshots are not among them.
+    /// The number of committed transactions that changed nothing. Reads of snapshots are not counted.
     pub reads: u64,
-    /// Attempts that met a conflict, after which the transaction ran again.
+    /// The number of attempts that met a conflict, after which the transaction ran again.
     pub conflicts: u64,
-    /// Transactions that their closure ended with an error, and those that failed.
+    /// The number of transactions that their closure ended with an error, or that failed.
     pub given_up: u64,
-    /// Bytes of log records that transactions have written. One that is larger than its log writes none.
+    /// The bytes of log records that transactions have written. A transaction that is larger than its log writes none.
     pub record_bytes: u64,
-    /// `Sync`: what was written to the files; in other domains nothing is counted.
+    /// `Sync`: the writes to the files. In other domains nothing is counted.
     pub device: DeviceCounters,
-    /// `Sync`: how long each durable write of the log took. One makes durable all transactions that wait for it.
+    /// `Sync`: the durations of the durable writes of the log. Each makes all transactions durable that wait for it.
     pub log_writes: Durations,
-    /// `Sync`: how long each checkpoint took.
+    /// `Sync`: the durations of checkpoints.
     pub checkpoints: Durations,
-    /// `Sync`: how long each `write` of a database, a store or a session took until its transaction was durable, with all that it had to wait for.
+    /// `Sync`: the times that each `write` of a database, a store or a session took until its transaction was durable, including all waits.
     pub writes: Durations,
-    /// Those of [`writes`](PoolStatistics::writes) that took at least [`Options::slow_transaction`](super::Options::slow_transaction).
+    /// The number of [`writes`](PoolStatistics::writes) that took at least [`Options::slow_transaction`](super::Options::slow_transaction).
     pub slow_writes: u64,
 }
 
 #[cfg(feature = "metrics")]
 impl PoolStatistics {
-    /// Hands all of them to the recorder of the crate `metrics`, as counters and gauges whose names begin with `strandline_` and that have the label
-    /// `pool`. A program does so whenever its metrics are collected. All begin at zero again when the pool is opened again.
+    /// Publishes the statistics to the recorder of the crate `metrics`, as counters and gauges whose names begin with `strandline_` and
+    /// that have the label `pool`. A program calls this whenever its metrics are collected. The counts begin at zero when the pool is
+    /// opened again.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -100,7 +101,7 @@ impl PoolStatistics {
     }
 }
 
-/// What an open pool observes of itself, beside its device.
+/// The observations of an open pool about itself, besides those of its device.
 #[derive(Debug, Default)]
 pub(super) struct Observed {
     tallies: Mutex<Tallies>,
@@ -112,9 +113,9 @@ pub(super) struct Observed {
 /// The counts of all workers that were ever leased.
 #[derive(Debug, Default)]
 struct Tallies {
-    /// Those that may still exist.
+    /// The tallies of workers that may still exist.
     workers: Vec<Arc<Tally>>,
-    /// The sums of the others': commits, reads, conflicts, given up, bytes of records.
+    /// The sums of the ended workers' tallies: commits, reads, conflicts, given up, bytes of records.
     ended: [u64; 5],
 }
 
@@ -134,13 +135,13 @@ impl Observed {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts what a new worker does, too.
+    /// Adds the tally of a new worker.
     pub fn add_worker(&self, tally: Arc<Tally>) {
         let Tallies { workers, ended } = &mut *self.tallies();
         workers.retain(|worker| {
             let exists = Arc::strong_count(worker) > 1;
             if !exists {
-                // After all that the worker has counted.
+                // Ordered after everything that the worker has counted.
                 fence(Ordering::Acquire);
                 add(ended, counts(worker));
             }
@@ -149,8 +150,8 @@ impl Observed {
         workers.push(tally);
     }
 
-    /// Runs a checkpoint of `pool`, and measures it.
-    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
+    /// Takes a checkpoint of `pool`, and measures its duration.
+    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "no event is emitted"))]
     pub fn checkpoint<T>(&self, pool: &Path, take: impl FnOnce() -> Result<T>) -> Result<T> {
         span!("checkpoint", pool = %pool.display());
         let since = Instant::now();
@@ -168,7 +169,7 @@ impl Observed {
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// Returns what the pool has done since it was opened. It waits for nothing, and may be called inside a transaction.
+    /// Returns the statistics of the pool since it was opened. This waits for nothing, and may be called inside a transaction.
     ///
     /// # Errors
     /// Returns [`Error::Forked`](crate::Error::Forked).
@@ -191,7 +192,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
         })
     }
 
-    /// Returns whom to tell of transactions that wait for the disk; `None` where they do not wait, since measuring them would cost too much there.
+    /// Returns the observer of calls that wait for the disk; `None` if calls in this pool do not wait, where measurements would cost too
+    /// much.
     #[doc(hidden)]
     pub fn write_observer(&self) -> Option<WriteObserver> {
         let waits = !self.is_read_only() && self.files().is_some();
@@ -203,17 +205,17 @@ impl<C: Control<Memory = Native>> Pool<C> {
     }
 }
 
-/// Observes how long calls wait until their transactions are durable.
+/// Observes the time that calls wait until their transactions are durable.
 #[doc(hidden)]
 pub struct WriteObserver {
     observed: Arc<Observed>,
-    /// From here on a call is slow.
+    /// The duration from which on a call counts as slow.
     slow: Duration,
     pool: PathBuf,
 }
 
 impl WriteObserver {
-    /// Notes that a call of `caller` has waited so long.
+    /// Notes that a call by `caller` took this long.
     pub fn note(&self, took: Duration, caller: &Location<'_>) {
         self.observed.writes.record(took);
         if took >= self.slow {

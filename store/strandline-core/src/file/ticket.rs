@@ -1,8 +1,8 @@
-//! Transactions that are durable later: tickets to wait for, and the thread that bounds how long "later" is.
+//! Tickets for transactions that are durable later, and the thread that bounds the delay.
 //!
-//! A committed transaction whose caller does not wait lies in the shared log's staging until somebody flushes: a
-//! later committer that waits, a ticket that is waited for, or this thread, which flushes so long after the first such
-//! commit as the options say.
+//! A committed transaction whose caller does not wait is in the shared log's staging until a thread flushes the log: a later committer that
+//! waits, a thread that waits for a ticket, or the thread of this module, which flushes when the interval of the options has passed since
+//! the first such commit.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,11 +19,11 @@ use crate::memory::threads::start;
 use crate::memory::{Native, Outside, Process};
 use crate::sync::SharedLog;
 
-/// A committed transaction's durability: to be waited for ([`Ticket::wait`]), awaited (it is a future), asked
-/// ([`Ticket::is_durable`]) or dropped. Dropping it changes nothing: the transaction becomes durable all the same.
+/// The durability of a committed transaction. A program can wait for it ([`Ticket::wait`]), await it (the ticket is a future), query it
+/// ([`Ticket::is_durable`]) or drop the ticket. Dropping changes nothing: the transaction still becomes durable.
 ///
-/// Transactions become durable in the order in which they commit, so whoever waits for a ticket knows that all
-/// transactions that its own has seen are durable too.
+/// Transactions become durable in the order of their commits. So when a ticket's transaction is durable, all transactions that it has seen
+/// are durable too.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -31,7 +31,7 @@ use crate::sync::SharedLog;
 /// # let pool = Pool::create(&path, &options)?;
 /// # let (_, transaction) = pool.worker()?.run_later(|tx| tx.write(tx.root(0), 5))?;
 /// # let ticket = pool.ticket(transaction)?;
-/// // `ticket` is what `db.later().write(…)` has returned with the closure's result.
+/// // `db.later().write(…)` returns such a ticket, with the closure's result.
 /// if !ticket.is_durable()? {
 ///     ticket.wait()?;
 /// }
@@ -44,21 +44,21 @@ pub struct Ticket {
     made: Made,
 }
 
-/// Who makes a transaction durable.
+/// The mechanism that makes a transaction durable.
 #[derive(Clone)]
 enum Made {
-    /// It is.
+    /// The transaction is durable already.
     Durable,
-    /// The pool's flusher, while there is one; then whether the pool was closed.
+    /// The pool's flusher, as long as it exists, and whether the pool was closed.
     ByFlusher(Weak<Core>, Arc<AtomicBool>),
-    /// Somebody else.
+    /// Another mechanism.
     By(&'static dyn Durability),
 }
 
-/// What makes transactions durable where nothing is flushed: the crash checker.
+/// Makes transactions durable where nothing is flushed: in the crash checker.
 #[doc(hidden)]
 pub trait Durability: Sync {
-    /// Makes all transactions up to this one durable.
+    /// Makes all transactions up to `transaction` durable.
     fn wait(&self, transaction: u64);
 }
 
@@ -69,12 +69,12 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// A ticket for what is durable already.
+    /// Returns a ticket for a transaction that is durable already.
     pub(super) fn durable() -> Self {
         Self { transaction: 0, made: Made::Durable }
     }
 
-    /// A ticket for what `durability` makes durable.
+    /// Returns a ticket for a transaction that `durability` makes durable.
     #[doc(hidden)]
     pub fn by(durability: &'static dyn Durability, transaction: u64) -> Self {
         Self { transaction, made: Made::By(durability) }
@@ -87,8 +87,8 @@ impl Ticket {
         }
     }
 
-    /// The number of the transaction: no two have the same, and later ones have higher ones. 0: it wrote nothing
-    /// that is not durable.
+    /// Returns the number of the transaction. Numbers are unique, and later transactions have higher ones; 0 if the transaction wrote
+    /// nothing that is not durable.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -103,7 +103,7 @@ impl Ticket {
         self.transaction
     }
 
-    /// Returns whether the transaction is durable by now. It waits for nothing, and may be called inside a transaction.
+    /// Returns whether the transaction is durable by now. This does not wait, and may be called inside a transaction.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -122,7 +122,7 @@ impl Ticket {
     pub fn is_durable(&self) -> Result<bool> {
         let (core, closed) = match &self.made {
             Made::Durable => return Ok(true),
-            // A loop that asks comes to its end.
+            // Waits, so that a loop that polls this ends.
             Made::By(durability) => {
                 durability.wait(self.transaction);
                 return Ok(true);
@@ -139,7 +139,7 @@ impl Ticket {
         }
     }
 
-    /// Waits until the transaction is durable, for which it flushes the log if nobody else does.
+    /// Waits until the transaction is durable. Flushes the log if no other thread does.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -153,7 +153,8 @@ impl Ticket {
     /// ```
     ///
     /// # Errors
-    /// As [`Ticket::is_durable`]; returns [`Error::Nested`] inside a transaction of the pool, for whose end the flush may have to wait.
+    /// Returns the errors of [`Ticket::is_durable`], and [`Error::Nested`] inside a transaction of the pool, because the flush might have
+    /// to wait for the end of that transaction.
     pub fn wait(&self) -> Result<()> {
         match self.core() {
             Some(core) => {
@@ -167,19 +168,19 @@ impl Ticket {
 impl Future for Ticket {
     type Output = Result<()>;
 
-    /// Ready when the transaction is durable; asks the pool's thread to flush at once. Inside a transaction of the pool it is an error as
-    /// [`Ticket::wait`] is: whoever polls would wait.
+    /// Is ready when the transaction is durable; tells the pool's thread to flush immediately. Returns [`Error::Nested`] inside a
+    /// transaction of the pool, as [`Ticket::wait`] does.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
         if let Some(core) = self.core()
             && let Err(error) = core.outside.check()
         {
             return Poll::Ready(Err(error));
         }
-        // Not when it has become durable: what was committed since would be flushed by itself, and the next one would wait for that.
+        // Not if the transaction is durable already: a flush of later commits alone would be redundant, and delay the next one.
         if matches!(self.is_durable(), Ok(false))
             && let Some(core) = self.core()
         {
-            // Before it is asked again: a flush that ends in between wakes.
+            // The waker is registered before the check below, so that a flush that ends in between wakes the task.
             core.ask(true, Some(context.waker()));
         }
         match self.is_durable() {
@@ -190,9 +191,9 @@ impl Future for Ticket {
     }
 }
 
-/// What the thread and the tickets share.
+/// The state that the thread and the tickets share.
 struct Core {
-    /// To be asked first: in a forked child the locks may be held for ever.
+    /// Checked first, because in a forked child the locks may be held for ever.
     process: Process,
     outside: Outside,
     view: Mutex<View<Native>>,
@@ -204,18 +205,18 @@ struct Core {
 
 #[derive(Default)]
 struct Requests {
-    /// Something has been committed since the last flush.
+    /// True if something has been committed since the last flush.
     pending: bool,
-    /// Somebody waits for it.
+    /// True if a task waits for the flush.
     urgent: bool,
     stop: bool,
     wakers: Vec<Waker>,
 }
 
-/// Wakes all of them, also if some panic: what an executor does there is nothing to the pool.
+/// Wakes all wakers, even if some panic: panics of an executor do not concern the pool.
 fn wake(wakers: Vec<Waker>) {
     for waker in wakers {
-        // The panic was printed.
+        // The panic hook has printed the panic.
         let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
     }
 }
@@ -240,7 +241,7 @@ impl Core {
     }
 
     fn ask(&self, urgent: bool, waker: Option<&Waker>) {
-        // Before the lock: how it is cloned is the executor's affair.
+        // Cloned before the lock is taken, because `clone` runs code of the executor.
         let mut waker = waker.cloned();
         let mut requests = lock(&self.requests);
         let is_new = |waker: &mut Waker| !requests.wakers.iter().any(|known| known.will_wake(waker));
@@ -250,7 +251,7 @@ impl Core {
         let news = !requests.pending || (urgent && !requests.urgent);
         requests.pending = true;
         requests.urgent |= urgent;
-        // Whom it wakes takes the lock.
+        // Unlocked first, because the thread that is woken takes the lock.
         drop(requests);
         if news {
             self.changed.notify_one();
@@ -277,7 +278,7 @@ impl Core {
             (requests.pending, requests.urgent) = (false, false);
             let stop = requests.stop;
             drop(requests);
-            // If it fails the pool is poisoned, as everybody will see.
+            // If this fails the pool is poisoned, and later operations report that.
             let _ = self.log.wait_durable(&view, self.log.appended_up_to(&view));
             self.wake_all();
             if stop {
@@ -287,16 +288,16 @@ impl Core {
     }
 }
 
-/// The thread that flushes what nobody waits for.
+/// The thread that flushes transactions for which no thread waits.
 pub(super) struct Flusher {
     core: Arc<Core>,
-    /// Set when the pool was closed, with everything durable.
+    /// True if the pool was closed, with everything durable.
     closed: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Flusher {
-    /// Starts it; `None` where the system has no thread left.
+    /// Starts the thread; `None` if the system has no thread left.
     pub fn start(view: View<Native>, outside: Outside, log: SharedLog, interval: Duration) -> Option<Self> {
         let memory = view.memory.fork();
         let core = Arc::new(Core {
@@ -318,30 +319,30 @@ impl Flusher {
         Some(Self { core, closed: Arc::default(), thread: Some(thread) })
     }
 
-    /// A ticket for a transaction that has committed.
+    /// Returns a ticket for a transaction that has committed.
     pub fn ticket(&self, transaction: u64) -> Ticket {
         self.core.ask(false, None);
         Ticket { transaction, made: Made::ByFlusher(Arc::downgrade(&self.core), self.closed.clone()) }
     }
 
-    /// Has the thread stop, without waiting for it.
+    /// Tells the thread to stop, without waiting for it.
     pub fn ask_to_stop(&self) {
         lock(&self.core.requests).stop = true;
         self.core.changed.notify_one();
     }
 
-    /// Stops it, when everything is durable or never will be, and wakes whoever still waits.
+    /// Stops the thread, when everything is durable or never will be, and wakes all tasks that still wait.
     pub fn stop(mut self, everything_is_durable: bool) {
         self.closed.store(everything_is_durable, Ordering::Release);
         self.ask_to_stop();
         if let Some(thread) = self.thread.take() {
-            // Its panics are caught, and have poisoned the pool.
+            // The thread's panics are caught, and have poisoned the pool.
             let _ = thread.join();
         }
         let core = self.core.clone();
         drop(self);
         let wakers = std::mem::take(&mut lock(&core.requests).wakers);
-        // Woken tickets find either the shared state or what became of it.
+        // Woken tickets find either the shared state or, without it, the value of `closed`.
         drop(core);
         wake(wakers);
     }

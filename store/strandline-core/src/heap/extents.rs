@@ -1,7 +1,8 @@
-//! Extents: pages that follow one another, for values that are written once and as a whole.
+//! Extents: runs of consecutive pages, for values that are written once and as a whole.
 //!
-//! They lie in small chunks of a class of their own, whose blocks are pages. So all that looks chunks over sees blocks, and every page of an extent
-//! is one. No other block lies in these chunks: what a transaction writes to an extent need not go through the log (`engine/past_log.rs`).
+//! They are in small chunks of a class of their own, whose blocks are pages. So every function that walks the chunks sees blocks, and each
+//! page of an extent is one. These chunks have no other blocks: words that a transaction writes to an extent need not go through the log
+//! (`engine/past_log.rs`).
 
 use super::{
     Access, CHUNK_BITS, CLASSES, Chunk, Division, chunk_at, chunk_of, chunk_of_word, inside, seems_empty,
@@ -14,13 +15,13 @@ use crate::memory::{Memory, PAGE_BYTES, PersistentAddress};
 /// The class of pages of extents.
 pub(super) const CLASS: usize = CLASSES.len() - 1;
 
-/// The bits of `count` blocks from number `number` on, which are of one word of the bitmap.
+/// Returns the bits of `count` blocks from number `number` on, which share a word of the bitmap.
 pub(super) fn bits_of(number: u64, count: u64) -> u64 {
     (u64::MAX >> (64 - count.clamp(1, 64))) << (number % 64)
 }
 
-/// Returns whether chunks of this size can hold extents. The bitmap of any class has to fit the page that the bitmap of extents has, since an allocation
-/// relies on what a bitmap's words hold in a chunk that is free.
+/// Returns whether chunks of this size can have extents. The bitmap of every class must fit the page that the bitmap of extents has, since
+/// an allocation relies on the contents of a bitmap's words in a chunk that is free.
 pub(super) fn are_possible(layout: &Layout) -> bool {
     const LEAST_BITS: u32 = 14;
     const MOST_BITS: u32 = 19;
@@ -33,9 +34,10 @@ pub(super) fn are_in(word: u64) -> bool {
     matches!(Chunk::decode(word), Some(Chunk::Small { class: CLASS, .. }))
 }
 
-/// Returns which pages of `mask`, the first of which is at `first` and whose word of the bitmap is at `word`, may be handed out: those that are free by the
-/// committed transactions and not lent. Pages that this transaction has freed itself are not among them. The caller has read the word in the
-/// transaction: then each freeing that it has seen is marked, and any other makes the transaction conflict.
+/// Returns a mask of the pages that may be handed out: those of `mask` that are free in the last committed state and not lent. `first` is
+/// the first page of the mask, and `word` the address of its word in the bitmap. Pages that this transaction has freed itself are not among
+/// them. The caller has read the word in the transaction: then each freeing that it has seen is marked, and any other makes the transaction
+/// conflict.
 pub(super) fn free_at_home<A: Access>(
     tx: &A,
     word: PersistentAddress,
@@ -43,14 +45,14 @@ pub(super) fn free_at_home<A: Access>(
     mask: u64,
 ) -> u64 {
     if !are_in(tx.hint(table(tx.layout(), chunk_of(tx.layout(), word)))) {
-        // A transaction that has not committed has made it a chunk of extents.
+        // A transaction that has not committed has made this a chunk of extents.
         return mask;
     }
     mask & !tx.hint(word) & !tx.lent(first, u64::from(mask.count_ones()))
 }
 
-/// Returns whether nobody uses a page of this chunk of blocks of `class`, if those are pages of extents: none is allocated by the committed transactions, and none
-/// is lent. Asked after the chunk's bitmap was read in the transaction, as [`free_at_home`].
+/// Returns whether no page of this chunk is in use, if it is a chunk of extents (`class`): no page is allocated in the last committed
+/// state, and none is lent. The caller has read the chunk's bitmap in the transaction, as for [`free_at_home`].
 pub(super) fn are_unused<A: Access>(tx: &A, chunk: u64, class: usize) -> bool {
     let (division, base) = (Division::new(tx.layout(), class), start(tx.layout(), chunk));
     let first = base.byte(division.header);
@@ -62,7 +64,7 @@ pub(super) fn are_unused<A: Access>(tx: &A, chunk: u64, class: usize) -> bool {
             })
 }
 
-/// Returns whether these pages are allocated as an extent, or part of one.
+/// Returns whether these pages are allocated as an extent or a part of one.
 pub(crate) fn are_allocated<A: Access>(tx: &mut A, at: PersistentAddress, pages: u64) -> Result<bool, Abort> {
     let Some((chunk, number, bits)) = place(tx.layout(), at, pages) else { return Ok(false) };
     let base = start(tx.layout(), chunk);
@@ -70,7 +72,8 @@ pub(crate) fn are_allocated<A: Access>(tx: &mut A, at: PersistentAddress, pages:
     Ok(are_in(tx.read(at_table)?) && tx.read(base.word(number / 64))? & bits == bits)
 }
 
-/// The place of an extent's pages in the bitmap of their chunk: the word, and the bits in it.
+/// Returns the place of an extent's pages in the heap: their chunk, the number of the first one, and their bits in its word of the bitmap.
+/// `None` if they are not pages of one word.
 pub(super) fn place(layout: &Layout, at: PersistentAddress, pages: u64) -> Option<(u64, u64, u64)> {
     let chunk = chunk_at(layout, at)?;
     let division = Division::new(layout, CLASS);
@@ -81,11 +84,11 @@ pub(super) fn place(layout: &Layout, at: PersistentAddress, pages: u64) -> Optio
 
 /// The state of pages after the last committed transactions.
 pub(crate) enum PagesAtHome {
-    /// They lie in a chunk that is free.
+    /// The pages are in a chunk that is free.
     InFreeChunk,
-    /// They are free pages of a chunk of extents.
+    /// The pages are free pages of a chunk of extents.
     Free,
-    /// Neither: some of them may be of use to somebody.
+    /// Any other state: some of the pages may be in use.
     Used,
 }
 
@@ -104,8 +107,8 @@ pub(crate) fn pages_at_home<M: Memory>(view: &View<M>, at: PersistentAddress, pa
     }
 }
 
-/// Returns whether the word at `at` is in use, by the heap's own words as `load` returns them: it is in a chunk that is neither free nor held, and
-/// if that one has extents, in a page that is allocated.
+/// Returns whether the word at `at` is in use, according to the heap's own words, which `load` returns: whether it is in a chunk that is
+/// neither free nor held and, in a chunk of extents, in an allocated page.
 pub fn is_used(layout: &Layout, at: PersistentAddress, load: impl Fn(PersistentAddress) -> u64) -> bool {
     let Some(chunk) = chunk_at(layout, at) else { return true };
     let word = load(table(layout, chunk));
@@ -119,12 +122,13 @@ pub fn is_used(layout: &Layout, at: PersistentAddress, load: impl Fn(PersistentA
     }
 }
 
-/// Returns whether a store to the word at `at` or to words behind it may free pages or give them to extents, as [`vacated_pages`] tells.
+/// Returns whether a store to the word at `at`, or to words behind it, may free pages or add a chunk to extents: see [`vacated_pages`].
 pub(crate) fn may_vacate(layout: &Layout, at: PersistentAddress) -> bool {
     chunk_at(layout, at).is_none() || inside(layout, at) / 8 < Division::new(layout, CLASS).words()
 }
 
-/// The pages that a transaction frees, or gives to extents, by storing `value` to the word at `at`: numbers of the heap's pages, of one run.
+/// Returns the pages that a transaction frees, or turns into pages of extents, when it stores `value` to the word at `at`, as a range of
+/// numbers of the heap's pages.
 pub(crate) fn vacated_pages<M: Memory>(
     view: &View<M>,
     at: PersistentAddress,

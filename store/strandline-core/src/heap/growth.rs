@@ -1,9 +1,10 @@
-//! How the heap grows: how many chunks it has is a word of the pool, beyond which nothing was ever used. The file may be longer: in the
-//! `Sync` domain the next step is made ahead of need, by the thread that runs checkpoints. It becomes shorter only when the pool is closed.
+//! Growth of the heap. A word of the pool has the number of chunks that the heap has reached; nothing was ever used beyond these. The file
+//! may be longer: in the `Sync` domain the thread that runs checkpoints makes the next step in advance. The file becomes shorter only when
+//! the pool is closed.
 //!
-//! Nothing reads chunks beyond that word, so no operation depends on how large the pool may become. Address space for the largest size is reserved when
-//! the pool is opened. The bound that every access is compared with is the file's length as this view last saw it; only if the comparison fails does the
-//! view load the length again. So growth costs accesses nothing.
+//! No operation reads chunks beyond that word, so none depends on the largest possible size. Address space for that size is reserved when
+//! the pool is opened. Every access is compared with the file's length as this view last saw it; only if the comparison fails does the view
+//! load the length again. So growth costs accesses nothing.
 
 use std::io;
 
@@ -12,26 +13,26 @@ use crate::error::{Abort, Error};
 use crate::layout::{Layout, PAGE_BYTES, View};
 use crate::memory::{Memory, PersistentAddress};
 
-/// At a time the heap grows by a part of its size, between these bytes; small steps would cost much each, large ones take disk space
-/// that may be wanted elsewhere.
+/// The heap grows by this part of its size at a time, within these bounds in bytes. Each step has a cost, so steps must not be small; large
+/// ones would take disk space that may be needed elsewhere.
 const STEP_PART: u64 = 8;
 const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=64 << 20;
 
-/// How many chunks a heap of `reached` chunks should have when it needs `least`.
+/// Returns the number of chunks that a heap of `reached` chunks should grow to if it needs `least`.
 fn grown_from(layout: &Layout, reached: u64, least: u64) -> u64 {
     let chunk = layout.geometry.chunk_bytes;
     let step = (reached * chunk / STEP_PART).clamp(*STEP_BYTES.start(), *STEP_BYTES.end());
     (reached + step.div_ceil(chunk)).max(least).min(layout.chunk_count)
 }
 
-/// How many chunks the heap has, read in the transaction.
+/// Returns the number of chunks in the heap, read in the transaction.
 pub(super) fn reached<A: Access>(tx: &mut A) -> Result<u64, Abort> {
     let at = tx.layout().reached();
     Ok(tx.read(at)?.min(tx.layout().chunk_count))
 }
 
-/// Sees to it that the heap has `least` chunks, and that there is space for their words of the table. Whether it has them; an error of the
-/// system if its file cannot grow.
+/// Grows the heap to at least `least` chunks, and allocates disk space for their words of the table. Returns whether the heap has that
+/// many; the inner error is that of the system if the file cannot grow.
 pub(super) fn reach<A: Access>(tx: &mut A, least: u64) -> Result<io::Result<bool>, Abort> {
     let layout = *tx.layout();
     let reached = reached(tx)?;
@@ -56,18 +57,18 @@ pub(super) fn reach<A: Access>(tx: &mut A, least: u64) -> Result<io::Result<bool
     Ok(Ok(grown >= least))
 }
 
-/// Sees to it that there is space for the table's words of the chunks from `from` to `to`.
+/// Allocates disk space for the table's words of the chunks from `from` to `to`.
 fn make_table<A: Access>(tx: &mut A, from: u64, to: u64) -> Result<(), Abort> {
-    // As far as the last word that had space, its whole page had.
+    // The page of the last word that has space has space as a whole.
     let page_after = |chunk| table(tx.layout(), chunk).offset().next_multiple_of(PAGE_BYTES);
     let (from, to) = (page_after(from), page_after(to));
     if from < to { tx.make_space(PersistentAddress::new(from), to - from) } else { Ok(()) }
 }
 
-/// Makes what the file is longer than it need be part of the heap.
+/// Adds the rest of the file to the heap, if the file is longer than the heap.
 pub fn reach_end<A: Access>(tx: &mut A) -> Result<(), Abort> {
     let layout = *tx.layout();
-    // Nothing grows.
+    // This call only returns the file's length.
     let chunks = tx.grow(0, 0).map_or(0, |bytes| layout.chunks_in(bytes)).min(layout.chunk_count);
     let reached = reached(tx)?;
     if chunks <= reached {
@@ -77,22 +78,22 @@ pub fn reach_end<A: Access>(tx: &mut A) -> Result<(), Abort> {
     tx.write(layout.reached(), chunks)
 }
 
-/// The error of an allocation for which the file cannot grow.
+/// Returns the error of an allocation for which the file cannot grow.
 pub(super) fn refused(bytes: u64, why: io::Error) -> Error {
-    Error::io(format!("let the pool's file grow for {bytes} bytes"), why)
+    Error::io(format!("extend the pool's file for an allocation of {bytes} bytes"), why)
 }
 
-/// How many chunks are worth looking at.
+/// Returns the number of chunks in the heap, as a hint.
 pub(super) fn reached_hint<A: Access>(tx: &A) -> u64 {
     tx.hint(tx.layout().reached()).min(tx.layout().chunk_count)
 }
 
-/// How many chunks the heap has, as the table at home has it: those behind them were never used.
+/// Returns the number of chunks in the heap, as the table at home shows it. Chunks behind these were never used.
 pub fn reached_by<M: Memory>(view: &View<M>) -> u64 {
     view.memory.load(view.layout.reached()).min(view.layout.chunk_count)
 }
 
-/// The first chunk behind which nothing is, as the table at home has it.
+/// Returns the number of the chunk behind the last one in use, as the table at home shows it.
 pub fn used_end<M: Memory>(view: &View<M>) -> u64 {
     let is_used = |chunk: &u64| view.memory.load(table(&view.layout, *chunk)) != FREE;
     (0..reached_by(view)).rev().find(is_used).map_or(0, |chunk| chunk + 1)

@@ -1,16 +1,16 @@
 //! The transactional allocator.
 //!
-//! The heap is a table of chunks, a word for each: free, part of a large object, or a *small* chunk that
-//! holds blocks of one size class and belongs to one arena. A small chunk begins with a bitmap of its blocks.
-//! Table and bitmaps are ordinary pool words that transactions read and write, so allocation and freeing
-//! commit, roll back and recover with the transaction that made them, and free space is what the table and
-//! the bitmaps say, always. Allocating a small block usually writes one word, and so does freeing it. A double free is an error.
+//! The heap is a table of chunks, with a word for each: free, part of a large object, or a *small* chunk that has blocks of one size class
+//! and belongs to one arena. A small chunk begins with a bitmap of its blocks. Table and bitmaps are ordinary pool words that transactions
+//! read and write, so allocation and freeing commit, roll back and recover with the transaction that made them, and table and bitmaps
+//! always show exactly the free space. To allocate a small block usually takes one write, and so does freeing it. A double free is an
+//! error.
 //!
-//! An arena (one for each log) allocates from its own chunks, so that allocating does not make transactions
-//! conflict; a block is freed into the chunk it lies in, whosever it is. Chunks without a block serve everybody as free ones do, and
-//! when nothing is left an arena takes from others (`arena/mod.rs`). A region, which transactions declare ([`crate::transaction::Lock::Region`]), has an arena too,
-//! whose chunks are its alone. What an arena remembers between transactions are hints about where to look; every bit is
-//! read in the transaction before it is taken.
+//! An arena (one for each log) allocates from its own chunks, so that allocations do not make transactions conflict. A block is freed into
+//! its own chunk, whichever arena that belongs to. Chunks without an allocated block are available to every arena, like free ones, and when
+//! nothing else is left an arena takes blocks from other arenas' chunks (`arena/mod.rs`). A region, which transactions declare
+//! ([`crate::transaction::Lock::Region`]), also has an arena, which never shares its chunks. Between transactions an arena keeps only hints
+//! about where to look; every bit is read in the transaction before it is taken.
 //!
 //! ```text
 //! reached      chunks that the pool's file holds; the table's words behind them are zero
@@ -18,7 +18,7 @@
 //!              1 | class << 8 | arena << 16         small
 //!              2 | chunks << 8                      first chunk of a large object
 //!              3 | chunks back to the first << 8    further chunk of a large object
-//!              4                                    free, but held while its file space is given back
+//!              4                                    free, but held while its file space is released
 //! ```
 
 mod arena;
@@ -44,10 +44,10 @@ pub use survey::{
     usage, usage_in,
 };
 
-/// Arenas from this number on are those of regions.
+/// The numbers of arenas from this one on belong to regions.
 const REGIONS: u64 = 1 << 16;
 
-/// The region that the block at `at`, an address inside the chunks, belongs to.
+/// Returns the region that the block at `at` belongs to, an address inside the chunks.
 pub fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32> {
     let layout = &view.layout;
     let chunk = chunk_of(layout, at);
@@ -57,7 +57,7 @@ pub fn region_at<M: Memory>(view: &View<M>, at: PersistentAddress) -> Option<u32
     }
 }
 
-/// What the allocator needs of a transaction.
+/// The operations of a transaction that the allocator needs.
 pub trait Access {
     /// Reads the word at `at` in the transaction.
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort>;
@@ -67,16 +67,16 @@ pub trait Access {
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort>;
     /// Writes consecutive words when the transaction commits.
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
-    /// The word at home, which may be stale or in the making: good for deciding where to look.
+    /// Returns the word at home, which may be stale or about to change: good for deciding where to look.
     fn hint(&self, at: PersistentAddress) -> u64;
     /// Dooms the transaction: it ends with `error`.
     fn fail(&mut self, error: Error) -> Abort;
-    /// What tells whether a compaction holds chunks: unchanged and even, no compaction has held any since.
+    /// Returns a counter that tells whether a compaction holds chunks: if it is even and unchanged, no compaction has held any meanwhile.
     fn holding(&self) -> u64 {
         0
     }
-    /// Ends this attempt of the transaction, which found no free chunk while a compaction held some: it is made again once that has released
-    /// them.
+    /// Ends this attempt of the transaction, which found no free chunk while a compaction held some. The transaction runs again when the
+    /// compaction has released them.
     fn wait_for_held(&mut self) -> Abort {
         Abort::Conflict
     }
@@ -84,38 +84,40 @@ pub trait Access {
     fn raise_versions(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())
     }
-    /// Notes that this transaction frees the `bytes` bytes at `at`, which are whole pages of extents, or makes them part of a chunk of extents.
+    /// Notes that this transaction frees the `bytes` bytes at `at`, which are whole pages of extents, or turns them into a chunk of
+    /// extents.
     fn note_vacated(&mut self, _at: PersistentAddress, _bytes: u64) {}
-    /// The `bytes` bytes at `at`, which were handed out, are not for extents: much of them will soon be stored to.
+    /// Notes that the `bytes` bytes at `at`, which were allocated, are not for extents: most of them will soon be stored to.
     fn expect_stores(&mut self, _at: PersistentAddress, _bytes: u64) {}
-    /// Returns whether this transaction is the first that was handed out the `bytes` bytes at `at`. It may return false if it does not know.
+    /// Returns whether this transaction is the first that has got the `bytes` bytes at `at`. May return false if it does not know.
     fn is_unused(&self, _at: PersistentAddress, _bytes: u64) -> bool {
         false
     }
-    /// Returns which of the `pages` pages of extents from the one at `at` on, 64 at most, may still be lent to readers though they are free, as bits.
+    /// Returns a bit mask of those pages of extents, of the `pages` (at most 64) from `at` on, that may still be lent to readers although
+    /// they are free.
     fn lent(&self, _at: PersistentAddress, _pages: u64) -> u64 {
         0
     }
-    /// Where the heap lies.
+    /// Returns the layout of the pool.
     fn layout(&self) -> &Layout;
-    /// Whether nothing that this transaction may have to put back lies in `chunk`, which is free now.
+    /// Returns whether `chunk`, which is free now, has no contents that this transaction may have to restore.
     fn was_free(&self, _chunk: u64) -> bool {
         true
     }
-    /// The allocator looks for so many free chunks, and is about to take those that it finds.
+    /// Called before the allocator searches for `chunks` free chunks and takes those that it finds.
     fn begin_taking(&mut self, _chunks: u64) -> Result<(), Abort> {
         Ok(())
     }
-    /// Has the pool's file grow to `most` bytes, or where there is no room for so many to `least`; how many it has then. They can be
-    /// used at once, whether the transaction commits or not.
+    /// Makes the pool's file grow to `most` bytes or, if there is no space for as many, to `least`. Returns its length then. The new bytes
+    /// can be used immediately, whether the transaction commits or not.
     fn grow(&mut self, _least: u64, most: u64) -> std::io::Result<u64> {
         Ok(most)
     }
-    /// The pool has no room, or is about to grow: what is lent no more is to be told from what is.
+    /// Called when the pool has no room or is about to grow: asks for the checkpoints that find out which pages are not lent any more.
     fn expect_returned(&self) {}
-    /// Has the pool's file grow to `bytes` bytes some time, if that can be without this transaction's waiting for it.
+    /// Asks for the pool's file to grow to `bytes` bytes later, if this transaction need not wait for that.
     fn foresee(&mut self, _bytes: u64) {}
-    /// Sees to it that the pool's file has space for the `bytes` bytes at `at`, before they are handed out.
+    /// Allocates disk space in the pool's file for the `bytes` bytes at `at`, before they are handed out.
     fn make_space(&mut self, _at: PersistentAddress, _bytes: u64) -> Result<(), Abort> {
         Ok(())
     }
@@ -133,7 +135,7 @@ const LARGE: u64 = 2;
 const LARGE_REST: u64 = 3;
 const HELD: u64 = 4;
 
-/// A chunk's word, taken apart.
+/// The decoded word of a chunk in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
     Free,
@@ -169,8 +171,8 @@ impl Chunk {
     }
 }
 
-/// 2^64 divided by a divisor, rounded up: a multiplication instead of a division, which would cost several times as much
-/// as all else that finding a block takes.
+/// 2^64 divided by a divisor, rounded up. A multiplication by this replaces a division, which would cost several times as much as the rest
+/// of finding a block.
 #[derive(Clone, Copy)]
 struct Reciprocal(u64);
 
@@ -179,14 +181,14 @@ impl Reciprocal {
         Self(u64::MAX / divisor + 1)
     }
 
-    /// Exact while the dividend times the divisor is below 2^64: the rounding adds less than one part in 2^64 of the
-    /// dividend times the divisor, hence never reaches the next quotient.
+    /// Exact while the dividend times the divisor is below 2^64: the rounding adds less than one part in 2^64 of the dividend times the
+    /// divisor, so the result never reaches the next quotient.
     fn divide(self, dividend: u64) -> u64 {
         ((u128::from(dividend) * u128::from(self.0)) >> 64) as u64
     }
 }
 
-/// How a small chunk of a class is divided.
+/// The division of a small chunk of a class into header and blocks.
 #[derive(Clone, Copy)]
 struct Division {
     block: u64,
@@ -195,10 +197,10 @@ struct Division {
     by_block: Reciprocal,
 }
 
-/// The smallest and the largest chunk have 2 to these powers bytes: `Layout::new`.
+/// The smallest and the largest chunk have two to the power of these numbers bytes: see `Layout::new`.
 const CHUNK_BITS: (u32, u32) = (12, 30);
 
-/// For each power of two, of which only those of [`CHUNK_BITS`] are chunk sizes, and each class.
+/// The divisions for each power of two and each class. Only the powers within [`CHUNK_BITS`] are chunk sizes.
 static DIVISIONS: [[Division; CLASSES.len()]; 32] = {
     let none = Division::of(1 << CHUNK_BITS.0, CLASSES[0]);
     let mut all = [[none; CLASSES.len()]; 32];
@@ -216,15 +218,15 @@ static DIVISIONS: [[Division; CLASSES.len()]; 32] = {
 
 impl Division {
     fn new(layout: &Layout, class: usize) -> &'static Self {
-        // The remainder is the number itself, and needs no check.
+        // The remainder is always the number itself. It saves the bounds check.
         &DIVISIONS[layout.chunk_bits as usize % DIVISIONS.len()][class]
     }
 
     const fn of(chunk: u64, block: u64) -> Self {
-        // More cannot be with a bit for each; rounding the bitmap up takes a few away.
+        // An upper bound, with a bit for each block. To round the bitmap up takes a few blocks away.
         let mut blocks = 8 * chunk / (8 * block + 1);
         loop {
-            // Blocks of whole pages are pages, each of which the system reads by itself.
+            // Blocks that are whole pages begin at page boundaries, since the system reads page by page.
             let unit = if block.is_multiple_of(PAGE_BYTES) { PAGE_BYTES } else { LINE_BYTES };
             let header = (blocks.div_ceil(64) * 8).next_multiple_of(unit);
             if header + blocks * block <= chunk {
@@ -234,7 +236,7 @@ impl Division {
         }
     }
 
-    /// The number of the block that begins `inside` bytes into its chunk, if one does.
+    /// Returns the number of the block that begins `inside` bytes into its chunk, if a block begins there.
     fn block_at(&self, inside: u64) -> Option<u64> {
         let from_first = inside.checked_sub(self.header)?;
         let number = self.by_block.divide(from_first);
@@ -245,7 +247,7 @@ impl Division {
         self.blocks.div_ceil(64)
     }
 
-    /// The bits of bitmap word `word` that stand for blocks.
+    /// Returns the bits of bitmap word `word` that belong to blocks.
     fn mask(&self, word: u64) -> u64 {
         match self.blocks - word * 64 {
             64.. => u64::MAX,
@@ -254,20 +256,20 @@ impl Division {
     }
 }
 
-/// The chunk whose word in the table lies at `at`, if one does.
+/// Returns the chunk whose word in the table is at `at`, if there is one.
 pub(crate) fn chunk_of_word(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     let chunk = at.offset().checked_sub(layout.chunk_table.offset())? / WORD_BYTES;
     (chunk < layout.chunk_count).then_some(chunk)
 }
 
-/// The chunk that `at` lies in, if it lies in one.
+/// Returns the chunk that has the address `at`, if there is one.
 pub(crate) fn chunk_at(layout: &Layout, at: PersistentAddress) -> Option<u64> {
     let chunk = at.offset().checked_sub(layout.chunks.offset())? >> layout.chunk_bits;
     (chunk < layout.chunk_count).then_some(chunk)
 }
 
-/// Takes a chunk that was free before this transaction; where it begins. It is looked for from chunk number `from` on, which goes on,
-/// and past the end of the heap, which grows. `filled` is called before the table says that it is taken.
+/// Takes a chunk that was free before this transaction, and returns its address. The search begins at chunk number `from`, which it
+/// advances, and the heap grows if it reaches the end. `filled` is called before the chunk is marked as taken in the table.
 pub(crate) fn take_chunk<A: Access>(
     tx: &mut A,
     from: &mut u64,
@@ -298,7 +300,7 @@ pub(crate) fn take_chunk<A: Access>(
     }
 }
 
-/// Gives back a chunk that [`take_chunk`] has taken.
+/// Frees a chunk that [`take_chunk`] has taken.
 pub(crate) fn give_chunk_back<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<(), Abort> {
     let word = table(tx.layout(), chunk_of(tx.layout(), at));
     tx.write(word, FREE)
@@ -308,7 +310,7 @@ fn table(layout: &Layout, chunk: u64) -> PersistentAddress {
     layout.chunk_table.word_inside(chunk)
 }
 
-/// The chunk that `at`, an address inside the chunks, lies in.
+/// Returns the chunk that has `at`, an address inside the chunks.
 fn chunk_of(layout: &Layout, at: PersistentAddress) -> u64 {
     (at.offset() - layout.chunks.offset()) >> layout.chunk_bits
 }
@@ -317,7 +319,7 @@ fn start(layout: &Layout, chunk: u64) -> PersistentAddress {
     PersistentAddress::new(layout.chunks.offset() + (chunk << layout.chunk_bits))
 }
 
-/// How many bytes into its chunk `at`, an address inside the chunks, lies.
+/// Returns the offset of `at` in its chunk, in bytes. `at` must be inside the chunks.
 fn inside(layout: &Layout, at: PersistentAddress) -> u64 {
     // Chunks are aligned to their size.
     at.offset() & (layout.geometry.chunk_bytes - 1)
@@ -330,15 +332,14 @@ fn class_of(layout: &Layout, bytes: u64) -> Option<usize> {
         .filter(|&class| CLASSES[class] <= layout.geometry.chunk_bytes / 4)
 }
 
-/// Bytes of the block that an allocation of `bytes` bytes takes.
+/// Returns the size in bytes of the block that an allocation of `bytes` bytes gets.
 pub fn block_bytes(layout: &Layout, bytes: u64) -> u64 {
     class_of(layout, bytes)
         .map_or_else(|| bytes.next_multiple_of(layout.geometry.chunk_bytes), |class| CLASSES[class])
 }
 
-/// Bytes of the block that begins at `at`, which the transaction reads as well: if somebody frees the block meanwhile, it conflicts
-/// there, and so a look at the table as it is at home is enough where that says what was expected. What else it says has to be confirmed
-/// by [`find_block`].
+/// Returns the bytes of the block that begins at `at`. The transaction also reads the block, so it conflicts there if another one frees the
+/// block meanwhile. So the table at home is enough if it shows a block; if not, [`find_block`] confirms that in the transaction.
 pub fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort> {
     match seen_block(tx, at) {
         Some(bytes) => Ok(bytes),
@@ -346,14 +347,15 @@ pub fn block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<u64, Abort>
     }
 }
 
-/// The same by the look at home alone, if that finds one.
+/// Like [`block`], but reads only the table at home; `None` if that shows no block.
 #[inline(never)]
 pub fn seen_block<A: Access>(tx: &A, at: PersistentAddress) -> Option<u64> {
     let layout = tx.layout();
     block_in(layout, at, tx.hint(table(layout, chunk_at(layout, at)?)))
 }
 
-/// Bytes of the block that begins at `at`, inside the chunks, if one does by this word of the table.
+/// Returns the bytes of the block that begins at `at`, inside the chunks, if there is one according to `word`, the word of its chunk in the
+/// table.
 fn block_in(layout: &Layout, at: PersistentAddress, word: u64) -> Option<u64> {
     let inside = inside(layout, at);
     match Chunk::decode(word) {
@@ -369,7 +371,7 @@ fn block_in(layout: &Layout, at: PersistentAddress, word: u64) -> Option<u64> {
     }
 }
 
-/// Whether a block that is allocated begins at `at`.
+/// Returns whether an allocated block begins at `at`.
 pub fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
     if find_block(tx, at)?.is_none() {
         return Ok(false);
@@ -386,7 +388,7 @@ pub fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool
     Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
 }
 
-/// Whether nothing is at `at`, inside the chunks: neither a block that is allocated, nor what leads to blocks.
+/// Returns whether `at`, inside the chunks, is in no allocated block and in no bitmap.
 pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
     let chunk = chunk_of(tx.layout(), at);
     let base = start(tx.layout(), chunk);
@@ -398,14 +400,14 @@ pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<
     let division = Division::new(tx.layout(), class);
     let Some(inside) = inside(tx.layout(), at).checked_sub(division.header) else { return Ok(false) };
     let number = inside / division.block;
-    // Behind the last block there is nothing.
+    // The rest of a chunk behind its last block counts as used.
     if division.block_at(division.header + number * division.block).is_none() {
         return Ok(false);
     }
     Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 0)
 }
 
-/// Bytes of the block that begins at `at`, if one does.
+/// Returns the bytes of the block that begins at `at`, if there is one.
 pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let layout = tx.layout();
     let Some(chunk) = chunk_at(layout, at) else { return Ok(None) };
@@ -413,20 +415,20 @@ pub fn find_block<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<Option
     Ok(block_in(tx.layout(), at, word))
 }
 
-/// Whether no block of a chunk is allocated, as far as one can tell.
+/// Returns whether no block of a chunk is allocated, as a hint.
 fn seems_empty<A: Access>(tx: &A, chunk: u64, division: &Division) -> bool {
     let base = start(tx.layout(), chunk);
     (0..division.words()).all(|word| tx.hint(base.word_inside(word)) == 0)
 }
 
-/// Free blocks of a chunk, as far as one can tell.
+/// Returns the number of free blocks in a chunk, as a hint.
 fn room<A: Access>(tx: &A, chunk: u64, division: &Division) -> u64 {
     let base = start(tx.layout(), chunk);
     let free = |word| (!tx.hint(base.word_inside(word)) & division.mask(word)).count_ones();
     (0..division.words()).map(|word| u64::from(free(word))).sum()
 }
 
-/// Whether no block of a small chunk is allocated, read in the transaction.
+/// Returns whether no block of a small chunk is allocated, read in the transaction.
 fn is_empty<A: Access>(tx: &mut A, chunk: u64, class: usize) -> Result<bool, Abort> {
     let (division, base) = (Division::new(tx.layout(), class), start(tx.layout(), chunk));
     for word in 0..division.words() {

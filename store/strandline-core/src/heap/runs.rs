@@ -1,13 +1,13 @@
-//! What an arena knows about chunks: sets of them, and runs of consecutive ones.
+//! Sets of chunks and runs of consecutive chunks, for the hints of an arena.
 
 use std::collections::BTreeMap;
 
-/// A set of chunks, a bit for each up to the highest.
+/// A set of chunks, with a bit for each up to the highest one.
 #[derive(Default)]
 pub(super) struct ChunkSet(Vec<u64>);
 
 impl ChunkSet {
-    /// Adds a chunk; whether it was missing.
+    /// Adds a chunk. Returns whether it was new.
     pub fn insert(&mut self, chunk: u64) -> bool {
         let (index, bit) = ((chunk / 64) as usize, 1 << (chunk % 64));
         if index >= self.0.len() {
@@ -25,7 +25,7 @@ impl ChunkSet {
     }
 }
 
-/// Runs of chunks, none of which touches another: first chunks and lengths.
+/// Runs of chunks that do not touch one another: first chunks and lengths.
 #[derive(Default)]
 pub(super) struct Runs(BTreeMap<u64, u64>);
 
@@ -46,7 +46,7 @@ impl Runs {
         self.0.insert(first, end - first);
     }
 
-    /// Takes the `length` chunks from `first` on, which are part of one run, out of it.
+    /// Removes the `length` chunks from `first` on, which are part of one run.
     pub fn remove(&mut self, first: u64, length: u64) {
         let Some((&run, &whole)) = self.0.range(..=first).next_back() else { return };
         self.0.remove(&run);
@@ -58,7 +58,7 @@ impl Runs {
         }
     }
 
-    /// The first chunk of a run of `length` chunks or more: of the lowest among some of the first runs.
+    /// Returns the first chunk of the lowest run of at least `length` chunks. Looks only at the 64 lowest runs.
     pub fn find(&self, length: u64) -> Option<u64> {
         const RUNS: usize = 64;
         self.0.iter().take(RUNS).find(|&(_, &found)| found >= length).map(|(&first, _)| first)

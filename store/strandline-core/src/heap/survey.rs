@@ -1,8 +1,8 @@
-//! Looking a heap over: how full it is, whether its table of chunks contradicts itself, which blocks are allocated.
+//! Walks over a whole heap: how full it is, whether its table of chunks contradicts itself, and which blocks are allocated.
 //!
-//! Transactions store the words of the table and of the bitmaps one after the other while they commit, so words that are loaded beside them
-//! contradict each other in a sound heap. Where a pool may have writers, a survey reads in a transaction or at a snapshot ([`usage_in`]);
-//! functions that take a [`View`] load words directly, and are for pools in which no transaction runs.
+//! A committing transaction stores the words of the table and of the bitmaps one after another, so plain loads that run at the same time
+//! can contradict each other in a sound heap. If a pool may have writers, a walk reads in a transaction or at a snapshot ([`usage_in`]).
+//! Functions that take a [`View`] load words directly, and are for pools in which no transaction runs.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::error::{Abort, Error, Result};
 use crate::layout::{Layout, View};
 use crate::memory::{Memory, PersistentAddress};
 
-/// Whether no chunk that reaches beyond byte `from` of the pool's file is in use.
+/// Returns whether no chunk is in use that reaches beyond byte `from` of the pool's file.
 pub fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
     let layout = &view.layout;
     from >= layout.chunks.offset()
@@ -21,7 +21,7 @@ pub fn is_free_from<M: Memory>(view: &View<M>, from: u64) -> bool {
             .all(|chunk| view.memory.load(table(layout, chunk)) == FREE)
 }
 
-/// The addresses of the chunks of small blocks in which a block is free, in the pool's order.
+/// Returns the addresses of the small chunks that have a free block, in the pool's order.
 pub fn chunks_with_room<M: Memory>(view: &View<M>) -> Vec<PersistentAddress> {
     let layout = &view.layout;
     let has_room = |&chunk: &u64| match Chunk::decode(view.memory.load(table(layout, chunk))) {
@@ -35,16 +35,15 @@ pub fn chunks_with_room<M: Memory>(view: &View<M>) -> Vec<PersistentAddress> {
     (0..reached_by(view)).filter(has_room).map(|chunk| start(layout, chunk)).collect()
 }
 
-/// Mends the words of large objects in a chunk table where the object's other words tell what they were; the chunks
-/// whose words were changed. Each object's first word says how many chunks it has, and each other one how far back the
-/// first is, so that first and last confirm each other; where they do not, one word alone must be at fault, and
-/// plainly.
+/// Repairs the words of large objects in a chunk table from the object's other words. Returns the chunks whose words were changed. An
+/// object's first word has the number of its chunks, and each other word the distance to the first one, so that first and last word confirm
+/// each other. If they do not, exactly one word must be wrong, and must be impossible as it is.
 pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
     let mut mended = Vec::new();
     let rest = |back: usize| Chunk::LargeRest { back: back as u64 }.encode();
     let mut first = 0;
     while first < table.len() {
-        // As many further chunks follow in unbroken order.
+        // The number of further chunks that follow in unbroken order.
         let run = table[first + 1..].iter().zip(1..).take_while(|&(&word, back)| word == rest(back)).count();
         let chunks = match Chunk::decode(table[first]) {
             Some(Chunk::Large { chunks }) if (1..=(table.len() - first) as u64).contains(&chunks) => {
@@ -60,11 +59,11 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
                         mended.push((first + back) as u64);
                     }
                 }
-                // More words than one say that there are more chunks.
+                // More than one word says that there are more chunks.
                 if run > chunks { run + 1 } else { chunks }
             }
             None | Some(Chunk::LargeRest { .. }) if run > 0 => run + 1,
-            // A run of further chunks without a first one.
+            // A run of further chunks without a valid first word.
             _ if run > 1 => run + 1,
             _ => {
                 first += 1;
@@ -82,7 +81,7 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
     mended
 }
 
-/// What the heap holds, from its table and bitmaps.
+/// The usage of the heap, from its table and bitmaps.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -99,32 +98,33 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeapUsage {
-    /// Bytes of all chunks, as far as the heap has grown.
+    /// The bytes of all chunks that the heap has reached.
     pub total_bytes: u64,
-    /// Chunks that are free, whole, and serve any size; those that held blocks of one size and have none left are among them.
+    /// The number of chunks that are free as a whole and can be used for any size, including those that had blocks of one size and have
+    /// none left.
     pub free_chunks: u64,
-    /// Chunks of blocks of one size, some of which are free.
+    /// The number of chunks with blocks of one size, of which some are free.
     pub partial_chunks: u64,
-    /// Bytes in allocated blocks and large objects.
+    /// The bytes in allocated blocks and large objects.
     pub allocated_bytes: u64,
-    /// Bytes in free blocks of such chunks: they serve their size alone.
+    /// The bytes in free blocks of partial chunks, which are available to their size only.
     pub free_block_bytes: u64,
-    /// Allocated blocks and large objects.
+    /// The number of allocated blocks and large objects.
     pub objects: u64,
 }
 
-/// Walks the chunk table and all bitmaps, by loads. For a pool in which no transaction runs.
+/// Walks the chunk table and all bitmaps with plain loads. For a pool in which no transaction runs.
 ///
 /// # Errors
-/// The table contradicts itself.
+/// Returns [`Error::Damaged`] if the table contradicts itself.
 pub fn usage<M: Memory>(view: &View<M>) -> Result<HeapUsage> {
     by_loads(view).map(|(usage, _)| usage)
 }
 
-/// Walks the chunk table and all bitmaps in a transaction, beside others.
+/// Walks the chunk table and all bitmaps in a transaction, while others run.
 ///
 /// # Errors
-/// A conflict; the table contradicts itself.
+/// Returns an error after a conflict, or [`Error::Damaged`] if the table contradicts itself.
 pub fn usage_in<A: Access>(tx: &mut A) -> Result<HeapUsage, Abort> {
     let layout = *tx.layout();
     let walked = walk(&layout, |at| tx.read(at))?;
@@ -138,10 +138,10 @@ fn by_loads<M: Memory>(view: &View<M>) -> Result<(HeapUsage, Classes)> {
     walked.unwrap_or_else(|never| match never {})
 }
 
-/// Walks the chunk table and all bitmaps, whose words `read` reads; what it finds, or the damage.
+/// Walks the chunk table and all bitmaps, whose words `read` returns. Returns the usage, or the damage that it finds.
 ///
 /// # Errors
-/// Those of `read`.
+/// Returns the errors of `read`.
 fn walk<E>(
     layout: &Layout,
     mut read: impl FnMut(PersistentAddress) -> Result<u64, E>,
@@ -187,7 +187,7 @@ fn walk<E>(
     Ok(Ok((usage, classes)))
 }
 
-/// The allocated blocks of the chunk of small blocks at `base`; `None` if its bitmap has some past its end.
+/// Returns the number of allocated blocks in the small chunk at `base`; `None` if its bitmap has some past its end.
 fn allocated_blocks<E>(
     division: &Division,
     base: PersistentAddress,
@@ -204,7 +204,7 @@ fn allocated_blocks<E>(
     Ok(Some(blocks))
 }
 
-/// Whether the words behind that of chunk `first` make `chunks` chunks one large object.
+/// Returns whether the words behind that of chunk `first` confirm that `chunks` chunks are one large object.
 fn is_whole<E>(
     layout: &Layout,
     first: u64,
@@ -220,7 +220,7 @@ fn is_whole<E>(
 }
 
 impl ClassUsage {
-    /// Counts a chunk of the class in which `blocks` blocks are allocated.
+    /// Counts a chunk of this class with `blocks` allocated blocks.
     fn add_chunk(&mut self, division: &Division, blocks: u64) {
         self.block_bytes = division.block;
         self.chunks += 1;
@@ -230,7 +230,7 @@ impl ClassUsage {
 }
 
 impl HeapUsage {
-    /// Counts a chunk of small blocks, of which `blocks` are allocated.
+    /// Counts a small chunk with `blocks` allocated blocks.
     fn add_small(&mut self, division: &Division, blocks: u64) {
         if blocks == 0 {
             self.free_chunks += 1;
@@ -244,7 +244,7 @@ impl HeapUsage {
     }
 }
 
-/// The first allocated block that begins at or behind `from`, and its bytes.
+/// Returns the first allocated block that begins at or behind `from`, and its bytes.
 pub fn next_allocated<A: Access>(
     tx: &mut A,
     from: PersistentAddress,
@@ -272,7 +272,7 @@ pub fn next_allocated<A: Access>(
             Some(Chunk::Large { chunks }) if inside == 0 && chunks <= layout.chunk_count - chunk => {
                 return Ok(Some((base, chunks * layout.geometry.chunk_bytes)));
             }
-            // What is behind the begin of a large object is no block; what is damaged is found elsewhere.
+            // The further chunks of a large object are not blocks. Damage is found elsewhere.
             _ => {}
         }
         chunk += 1;
@@ -280,7 +280,7 @@ pub fn next_allocated<A: Access>(
     Ok(None)
 }
 
-/// The chunks that hold blocks of one size.
+/// The chunks that have blocks of one size.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -296,22 +296,22 @@ pub fn next_allocated<A: Access>(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassUsage {
-    /// Bytes in a block.
+    /// The bytes in a block.
     pub block_bytes: u64,
-    /// Chunks that hold such blocks.
+    /// The number of chunks that have such blocks.
     pub chunks: u64,
-    /// Blocks that fit in them.
+    /// The number of blocks that fit in these chunks.
     pub blocks: u64,
-    /// Blocks that are allocated.
+    /// The number of allocated blocks.
     pub allocated: u64,
-    /// Chunks that would be free if the blocks were packed into as few as possible.
+    /// The number of chunks that would be free if the blocks were packed into as few chunks as possible.
     pub reclaimable_chunks: u64,
 }
 
-/// The small blocks by size, sizes that occur only. For a pool in which no transaction runs.
+/// Returns the usage of small blocks by size, for the sizes that occur. For a pool in which no transaction runs.
 ///
 /// # Errors
-/// As [`usage`].
+/// Returns the errors of [`usage`].
 pub fn classes<M: Memory>(view: &View<M>) -> Result<Vec<ClassUsage>> {
     let (_, classes) = by_loads(view)?;
     let used = classes.into_iter().filter(|class| class.chunks > 0).map(|class| {
@@ -344,12 +344,12 @@ mod tests {
                 assert_eq!(table, whole);
             }
         }
-        // A line of the table, eight words of it: both ends of what is between them are known.
+        // Eight words of the table, a line, are lost between two ends that are known.
         let mut table = large(20);
         table[8..16].fill(FREE);
         assert_eq!(mend_large_objects(&mut table).len(), 8);
         assert_eq!(table, large(20));
-        // A first word that looks like another, and more than one word against it.
+        // A first word that looks valid, against more than one other word.
         for word in [FREE, small, Chunk::Large { chunks: 2 }.encode()] {
             let mut table = whole.clone();
             table[1] = word;
@@ -361,13 +361,13 @@ mod tests {
     #[test]
     fn where_two_words_disagree_and_none_is_plainly_wrong_nothing_is_done() {
         let small = Chunk::Small { class: 3, arena: 1 }.encode();
-        // Large of three whose last looks like a small chunk: or large of two, and the count is wrong.
+        // Either an object of three whose last word looks like a small chunk, or one of two with a wrong count.
         let mut table = large(3);
         table[2] = small;
         assert_eq!(mend_large_objects(&mut table), []);
-        // A single further chunk behind a small one: either may be wrong.
+        // A single further chunk behind a small one: either word may be wrong.
         assert_eq!(mend_large_objects(&mut [small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
-        // What a small chunk's word was, nobody knows.
+        // A small chunk's word cannot be derived from other words.
         assert_eq!(mend_large_objects(&mut [0xff, small]), []);
     }
 }

@@ -9,8 +9,8 @@
 //!       9       number of logs
 //!       10      bytes in a log
 //!       11      bytes in a chunk
-//!       12      required features: who does not know one of them must not open the pool
-//!       13      optional features: who does not know one of them may open it all the same
+//!       12      required features: a library that does not know one of them must not open the pool
+//!       13      optional features: a library that does not know one of them may open it nevertheless
 //!       14..510 zero
 //!       511     CRC-32C of the 4088 bytes before it
 //! ```
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
 pub const FORMAT_VERSION: u64 = 6;
-/// The oldest format that can be opened. In pools of version 5 nothing counts rows and keys before it is opened or changed.
+/// The oldest format that can be opened. Pools of version 5 have no counters of rows and keys before they are opened for writing.
 const OLDEST_VERSION: u64 = 5;
 /// The required features that this library knows: none yet.
 pub const REQUIRED_FEATURES: u64 = 0;
@@ -31,7 +31,7 @@ pub const REQUIRED_FEATURES: u64 = 0;
 pub const LAYOUT_NAME_BYTES: usize = 32;
 const CHECKED: usize = PAGE_BYTES as usize - 8;
 
-/// What a pool's header says.
+/// The contents of a pool's header.
 ///
 /// ```
 /// use strandline_core::Error;
@@ -50,23 +50,23 @@ const CHECKED: usize = PAGE_BYTES as usize - 8;
 pub struct Header {
     /// The version of the pool format.
     pub version: u64,
-    /// The pool's own number, which binds its files together.
+    /// The pool's own number, which identifies its files.
     pub uuid: PoolId,
-    /// The name that the program which owns the data gave it.
+    /// The name that the program gave to the layout of its data.
     pub layout_name: String,
     /// The sizes that determine the layout.
     pub geometry: Geometry,
-    /// Bits of features without which the pool cannot be understood.
+    /// Bits of the features that a library must know to read the pool.
     pub required_features: u64,
     /// Bits of features that may be ignored.
     pub optional_features: u64,
 }
 
 impl Header {
-    /// A header for a new pool.
+    /// Returns a header for a new pool.
     ///
     /// # Errors
-    /// Returns an error if the name is too long or holds a NUL, if the geometry is impossible, or if the system has no random numbers.
+    /// Returns an error if the name is too long or contains a NUL, if the geometry is impossible, or if the system has no random numbers.
     pub fn new(layout_name: &str, geometry: Geometry) -> Result<Self> {
         if layout_name.len() > LAYOUT_NAME_BYTES || layout_name.contains('\0') {
             return Err(Error::Parameter(format!(
@@ -84,7 +84,7 @@ impl Header {
         })
     }
 
-    /// The header as the first 4096 bytes of the file.
+    /// Encodes the header as the first 4096 bytes of the file.
     pub fn encode(&self) -> Vec<u8> {
         let mut page = vec![0; PAGE_BYTES as usize];
         page[..8].copy_from_slice(&MAGIC);
@@ -101,9 +101,9 @@ impl Header {
         page
     }
 
-    /// The page that `page` was before it was damaged, where it can be told: what is known otherwise is put in its place
-    /// (magic, version, zeros, the size that stands in the pool once more, the UUID that the pool's log names), and only if
-    /// the checksum fits then, which another page's would once in 2^29 times.
+    /// Returns the page that `page` was before it was damaged, if this can be derived: the parts that are known from elsewhere are put in place
+    /// (magic, version, zeros, the size, of which the pool has a copy, the UUID, which the pool's log has too), and the result is returned only if
+    /// the checksum then matches. That of a wrong page would match once in 2^29 times.
     #[inline]
     pub(crate) fn mend(page: &[u8], size: Option<u64>, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
         if page.len() < PAGE_BYTES as usize {
@@ -129,7 +129,7 @@ impl Header {
                 page
             },
         );
-        // A file that was cut short as well is for others to judge.
+        // The file's length does not count here: the repair checks it in a later step.
         let fits = |page: &Vec<u8>| Self::decode(page, u64::MAX, Path::new("")).is_ok();
         sources.into_iter().find(fits)
     }
@@ -188,7 +188,7 @@ fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     if word(page, 511) != u64::from(crc32c::crc32c(&page[..CHECKED])) {
         return Err(damaged(&path(), "its checksum does not match"));
     }
-    // Whatever the format, a damaged version is damage.
+    // The checksum comes first, since a wrong version may also be damage.
     if version < OLDEST_VERSION {
         return Err(Error::OlderFormat { path: path(), found: version, supported: OLDEST_VERSION });
     }
@@ -203,7 +203,7 @@ fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The word number `number` of a header's page.
+/// Returns word number `number` of a header's page.
 fn word(page: &[u8], number: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&page[8 * number..8 * number + 8]);
@@ -228,7 +228,7 @@ mod tests {
                 let mut damaged = page.clone();
                 damaged[at] ^= 0x81;
                 let is_known = match at / 8 {
-                    // The name, the logs and the chunks stand nowhere else; nor does the checksum.
+                    // The name, the logs, the chunks and the checksum are not stored elsewhere.
                     4..=7 | 9..=13 => false,
                     511 => at % 8 >= 4,
                     _ => true,
@@ -240,7 +240,7 @@ mod tests {
         let page = header.encode();
         let mut damaged = page.clone();
         damaged[20] ^= 1;
-        assert!(Header::mend(&damaged, size, None).is_none(), "no log tells the UUID");
+        assert!(Header::mend(&damaged, size, None).is_none(), "the UUID is not known without a log");
         assert!(Header::mend(&[0; 4096], size, uuid).is_none());
     }
 

@@ -56,8 +56,8 @@ impl Default for Geometry {
 }
 
 impl Geometry {
-    /// Returns the default geometry for a pool of at most `size` bytes. The logs take a quarter of it at most, but there is at least one: a pool of less
-    /// than 64 MB has fewer than 16 logs, and so fewer workers at a time.
+    /// Returns the default geometry for a pool of at most `size` bytes. The logs take a quarter of it at most, but there is at least one: a
+    /// pool of less than 64 MB has fewer than 16 logs, and so fewer workers at a time.
     ///
     /// ```
     /// use strandline_core::layout::Geometry;
@@ -87,7 +87,7 @@ impl Geometry {
 pub struct Layout {
     /// The geometry from which the layout was derived.
     pub geometry: Geometry,
-    /// Where the first log begins.
+    /// The address of the first log.
     pub logs: PersistentAddress,
     /// The address of the roots, with which the part that transactions may write begins.
     pub data: PersistentAddress,
@@ -174,7 +174,7 @@ impl Layout {
     /// logs; pools are not created in this way.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn with_short_logs(geometry: Geometry) -> Result<Self> {
         Self::with_log_unit(geometry, LINE_BYTES)
     }
@@ -275,7 +275,7 @@ impl Layout {
     pub fn check_length(&self, reached: u64, bytes: u64, path: &Path) -> Result<()> {
         if reached > self.chunk_count {
             return Err(Error::damaged(format!(
-                "it says that it has {reached} chunks and can have {} at most",
+                "its number of chunks is {reached}, and at most {} are possible",
                 self.chunk_count
             )));
         }
@@ -403,13 +403,13 @@ impl SharedLayout {
     pub const BULK: VolatileAddress = Self::at_line(4);
     /// The durable watermark, on which the owners of logs may rely.
     pub const PUBLISHED_WATERMARK: VolatileAddress = Self::at_line(5);
-    /// The lock for leasing a log and giving it back.
+    /// The lock for leasing a log and returning it.
     pub const LEASES: VolatileAddress = Self::at_line(6);
     /// Single-writer mode under a scheme with a helper: the last TxID whose words are home.
     pub const HOME: VolatileAddress = Self::at_line(7);
     /// 1 while the helper waits for work.
     pub const HELPER_WAITS: VolatileAddress = Self::at_line(8);
-    /// Threads that wait for a worker are notified here. This word counts the notifications while somebody waits; the next word counts the waiting
+    /// Threads that wait for a worker are notified here. This word counts the notifications while a thread waits; the next word counts the waiting
     /// threads.
     pub const RETURNS: VolatileAddress = Self::at_line(9);
     /// STM: the lock of transactions that have met conflicts, so that these run one after another.
@@ -533,7 +533,7 @@ impl SharedLayout {
         (index < self.slot_count).then_some(index)
     }
 
-    /// Returns the slot of the workers that only read and lease no log, and its number. Nobody reads its words.
+    /// Returns the slot of the workers that only read and lease no log, and its number. Its words are never read.
     pub fn readers_slot(&self) -> (Slot, u64) {
         (self.slot(self.slot_count), self.slot_count)
     }
@@ -557,7 +557,7 @@ impl Slot {
     /// The index of [`Slot::present`].
     pub(crate) const PRESENT: u64 = 2;
 
-    /// Returns the line with the slot's first words. While the slot's worker runs transactions, nobody else stores to the line.
+    /// Returns the line with the slot's first words. While the slot's worker runs transactions, no other thread stores to the line.
     #[inline]
     pub fn line(self) -> VolatileAddress {
         self.0

@@ -1,4 +1,4 @@
-//! The number that binds a pool's files together.
+//! The number that identifies a pool and its files.
 
 use std::fmt;
 

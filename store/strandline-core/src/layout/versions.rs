@@ -157,8 +157,8 @@ impl<M: Memory> View<M> {
         versions.registrations().take(most).map(|word| (self.memory.load(word), word))
     }
 
-    /// Returns whether there may be a snapshot that is older than the commit of `transaction`. A snapshot that was ended counts as well: it keeps
-    /// what it was lent, and its time is forgotten.
+    /// Returns whether there may be a snapshot that is older than the commit of `transaction`. A snapshot that was ended counts as well: it
+    /// keeps the pages that it was lent, and its time is not known any more.
     pub(crate) fn has_snapshot_before(&self, transaction: u64) -> bool {
         let is_older = |time: u64| match time {
             Registered::NONE => false,

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! header    word 0 n, the granules in the journal; 0: there is no journal
-//!           words 1, 2 for the `Sync` domain: generation, checksum (`sync/alone.rs`)
+//!           words 1, 2 for the `Sync` domain: generation, checksum (`sync/large_transactions.rs`)
 //! extent    word 0 the address of the next extent
 //!           words 1.. the address of each granule
 //!           from the next multiple of 512 bytes on: the granules
@@ -215,7 +215,7 @@ impl Journal {
                 && (next - layout.chunks.offset()).is_multiple_of(chunk)
                 && layout.is_data(PersistentAddress::new(next), chunk / WORD_BYTES);
             if !is_chunk || !chunks.insert(next) {
-                return Err(damaged(format!("goes on at {next:#x}")));
+                return Err(damaged(format!("continues at {next:#x}")));
             }
             let extent = Extent::new(PersistentAddress::new(next), chunk);
             capacity += extent.capacity;

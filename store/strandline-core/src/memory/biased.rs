@@ -1,11 +1,11 @@
 //! A latch for a critical section that mostly the same thread enters, again and again. For this thread it costs two plain stores.
 //!
-//! A thread that has taken the latch many times in a row, or has waited until another thread's turn was over, becomes the latch's favourite. The
-//! favourite has its own word, and is inside while that word is 1: it stores 1 and then checks whether it still is the favourite. Any other thread
-//! takes the latch itself, ends the bias, makes each thread of the process execute a memory barrier, and waits until the favourite is not inside. So
+//! A thread that has taken the latch many times in a row, or has waited until another thread's turn was over, becomes the latch's bias owner. The
+//! bias owner has its own word, and is inside while that word is 1: it stores 1 and then checks whether it still is the bias owner. Any other thread
+//! takes the latch itself, ends the bias, makes each thread of the process execute a memory barrier, and waits until the bias owner is not inside. So
 //! one of the two sees what the other has stored, and the thread that seldom enters pays for it. (This is biased locking, by Kawachiya, Koseki and
-//! Onodera; the barrier of one side for both is by Dice, Huang and Yang.) A favourite that enters often sees at its next transaction that it is no
-//! longer the favourite, and notes that in its word. Then the barrier, for which both would wait longer, is not necessary.
+//! Onodera; the barrier of one side for both is by Dice, Huang and Yang.) A bias owner that enters often sees at its next transaction that it is no
+//! longer the bias owner, and notes that in its word. Then the barrier, for which both would wait longer, is not necessary.
 //!
 //! An atomic exchange would instead wait until all that was written back before it has reached memory, at the end of each transaction and again at
 //! the beginning of the next.
@@ -14,22 +14,22 @@ use super::latch::{self, LONGEST_NAP, NAP, PATIENCE};
 use super::{Memory, VolatileAddress};
 use crate::error::Result;
 
-/// The favourite is inside.
+/// The bias owner is inside.
 const PRESENT: u64 = 1;
-/// The thread has seen that it is not the favourite any more: it is not inside as the favourite, and will not be until it becomes the favourite
+/// The thread has seen that it is not the bias owner any more: it is not inside as the bias owner, and will not be until it becomes the bias owner
 /// again.
 const ENDED: u64 = 2;
-/// How often in a row a thread must take the latch to become the favourite if it never had to wait. The end of a bias takes some microseconds, which
-/// is a few nanoseconds for each of these times.
+/// The number of times in a row that a thread must take the latch to become the bias owner if it never had to wait. The end of a bias takes
+/// some microseconds, which is a few nanoseconds for each of these times.
 const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
-/// The number of naps, each twice as long as the previous one and together a little more than [`LONGEST_NAP`], before the bias of a favourite that is
+/// The number of naps, each twice as long as the previous one and together a little more than [`LONGEST_NAP`], before the bias of a bias owner that is
 /// always inside is ended.
 const NAPS: u32 = if cfg!(loom) { 1 } else { (LONGEST_NAP / NAP).ilog2() + 1 };
-/// How often the barrier is tried before the process ends, with naps of about a millisecond in between.
+/// The number of attempts at the barrier before the process ends, with naps of about a millisecond in between.
 const BARRIER_ATTEMPTS: u32 = 64;
 
-// All words of a latch are in one line, and so are the favourite's own word and its other data.
-/// Returns the address of a word with the address of the favourite's own word, or 0 if there is no favourite.
+// All words of a latch are in one line, and so are the bias owner's own word and its other data.
+/// Returns the address of a word with the address of the bias owner's own word, or 0 if there is no bias owner.
 fn favourite(at: VolatileAddress) -> VolatileAddress {
     at.word(1)
 }
@@ -42,7 +42,7 @@ fn times(at: VolatileAddress) -> VolatileAddress {
     at.word(3)
 }
 
-/// If the thread with the word `own` is the favourite, takes the latch at `at`, the first of four words. `store_own` stores to the word `own`.
+/// If the thread with the word `own` is the bias owner, takes the latch at `at`, the first of four words. `store_own` stores to the word `own`.
 #[inline]
 pub fn lock_at_once<M: Memory>(
     memory: &M,
@@ -68,7 +68,7 @@ pub fn unlock_at_once(store_own: impl Fn(u64)) {
     store_own(0);
 }
 
-/// Waits for the latch at `at`, the first of four words, and takes it. `own` is a word of a thread that may become the favourite. No other thread
+/// Waits for the latch at `at`, the first of four words, and takes it. `own` is a word of a thread that may become the bias owner. No other thread
 /// stores to it, and it is used for no other latch.
 ///
 /// # Errors
@@ -94,20 +94,20 @@ pub fn unlock<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
 }
 
 /// Returns whether the thread with the word `own` holds the latch at `at`. `load` reads the words. The answer is exact while that thread does
-/// nothing. If there is no favourite, another thread may be the holder.
+/// nothing. If there is no bias owner, another thread may be the holder.
 pub fn is_held_by(load: impl Fn(VolatileAddress) -> u64, at: VolatileAddress, own: VolatileAddress) -> bool {
-    // Systems without favourites do not record the last holder.
+    // Systems without bias owners do not record the last holder.
     load(own) == PRESENT || (load(at) != 0 && [0, own.offset()].contains(&load(last(at))))
 }
 
-/// Called by a favourite that will be away for longer than other threads wait without looking. Wakes threads that wait for that.
+/// Called by a bias owner that will be away for longer than other threads wait without looking. Wakes threads that wait for that.
 pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
     if memory.has_process_barrier() && memory.load(at) != 0 {
         memory.wake_one(times(at));
     }
 }
 
-/// Takes the latch itself. Only a thread that holds it may change the favourite.
+/// Takes the latch itself. Only a thread that holds it may change the bias owner.
 #[inline(never)]
 fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) -> Result<()> {
     memory.lock_unless_deadlocked(at)?;
@@ -116,7 +116,7 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
         present => match end_bias(memory, at, VolatileAddress::new(present)) {
             Ok(has_napped) => has_napped,
             Err(error) => {
-                // The favourite holds the latch and remains the favourite, as if no other thread had asked.
+                // The bias owner holds the latch and remains the bias owner, as if no other thread had asked.
                 memory.store(favourite(at), present);
                 memory.unlock(at);
                 return Err(error);
@@ -144,14 +144,14 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     Ok(())
 }
 
-/// Waits until the favourite with the word `present` is not inside, and can never be again as the favourite. Returns whether it was inside at first
+/// Waits until the bias owner with the word `present` is not inside, and can never be again as the bias owner. Returns whether it was inside at first
 /// and was left alone for a while.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the favourite, while it holds the latch, waits for the calling thread.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the bias owner, while it holds the latch, waits for the calling thread.
 #[cold]
 fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress) -> Result<bool> {
-    // A favourite that enters often keeps its data in its core's cache for a while.
+    // A bias owner that enters often keeps its data in its core's cache for a while.
     let mut naps = 0;
     while naps < NAPS && !is_away(memory, present) {
         // The word does not change meanwhile, and only [`step_aside`] wakes this thread.
@@ -170,7 +170,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
             })
         };
         if !tries() {
-            // No thread could enter any more. What is committed is in the pool.
+            // No thread could enter any more. Committed transactions are in the pool.
             eprintln!("strandline: the system refuses membarrier, which it did not before");
             std::process::abort();
         }
@@ -179,7 +179,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
     Ok(naps > 0)
 }
 
-/// Returns whether the favourite soon notes that it has seen the end of its bias.
+/// Returns whether the bias owner soon notes that it has seen the end of its bias.
 fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     (0..4 * PATIENCE).any(|_| {
         memory.pause();
@@ -187,7 +187,7 @@ fn has_ended<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     })
 }
 
-/// Returns whether the favourite stays outside for longer than it takes to enter again immediately.
+/// Returns whether the bias owner stays outside for longer than it takes to enter again immediately.
 fn is_away<M: Memory>(memory: &M, present: VolatileAddress) -> bool {
     (0..PATIENCE).all(|_| {
         memory.pause();
@@ -213,7 +213,7 @@ mod tests {
 
     const LATCH: VolatileAddress = VolatileAddress::new(0);
 
-    /// Returns the own word of a thread. All but the last of three threads may become the favourite.
+    /// Returns the own word of a thread. All but the last of three threads may become the bias owner.
     fn own(number: u64) -> Option<VolatileAddress> {
         (number < 2).then(|| LATCH.word(4 + number))
     }
@@ -272,7 +272,7 @@ mod tests {
     fn who_takes_it_again_and_again_is_the_favourite_until_another_does() {
         let memory = memory();
         if !memory.process_barrier() {
-            // Without the barrier there never is a favourite.
+            // Without the barrier there never is a bias owner.
             return;
         }
         let favourite = || memory.load(favourite(LATCH));
@@ -285,7 +285,7 @@ mod tests {
         lock(&memory, LATCH, Some(own(0))).unwrap();
         assert_eq!((memory.load(LATCH), memory.load(own(0))), (0, PRESENT), "it has it without the latch");
         unlock(&memory, LATCH, Some(own(0)));
-        // A thread that cannot become the favourite resets the count of another.
+        // A thread that cannot become the bias owner resets the count of another.
         count(&memory, None);
         assert_eq!(favourite(), 0);
         for _ in 0..FAVOURED_AFTER {
@@ -298,8 +298,8 @@ mod tests {
         assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, ENDED));
     }
 
-    /// Makes thread 0 the favourite, and keeps it inside until `until` holds. Meanwhile thread 1 takes the latch and, with `third`, thread 2 waits
-    /// for it. Returns the favourite while thread 1 is inside.
+    /// Makes thread 0 the bias owner, and keeps it inside until `until` holds. Meanwhile thread 1 takes the latch and, with `third`, thread 2 waits
+    /// for it. Returns the bias owner while thread 1 is inside.
     fn favourite_after_waiting(third: bool, until: fn(&Native) -> bool) -> u64 {
         let memory = memory();
         for _ in 0..FAVOURED_AFTER {

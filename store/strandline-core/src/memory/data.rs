@@ -8,7 +8,7 @@ use super::{LINE_WORDS, Native, PersistentAddress, WORD_BYTES};
 /// Number of words in a block whose place and alignment one comparison checks.
 const BLOCK_WORDS: u64 = 4;
 
-/// The place of that part, which consists of whole lines of a mapping.
+/// The place of a pool's data, which consist of whole lines of a mapping.
 #[derive(Clone, Copy)]
 pub(super) struct Data {
     /// The pool's first word.

@@ -22,10 +22,10 @@ use super::process::Process;
 use super::{Mapping, Memory, VolatileAddress, WORD_BYTES, running};
 use crate::error::{Error, Result};
 
-/// How often the youngest waiter sees the same cycle before it gives up, which takes some milliseconds.
+/// The number of times that the youngest waiter sees the same cycle before it gives up, which takes some milliseconds.
 const LOOKS: u32 = 8;
 
-/// What of a pool a thread waits for.
+/// The resource of a pool for which a thread waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The end of transactions that hold locks.
@@ -57,7 +57,7 @@ impl<'m, M: Memory> Wait<'m, M> {
     /// Sleeps while the word at `at` has `value`; only for a nap if the thread runs a transaction of another pool.
     ///
     /// # Errors
-    /// As for [`Wait::poll`].
+    /// Returns the errors of [`Wait::poll`].
     pub fn sleep(&self, at: VolatileAddress, value: u64) -> Result<()> {
         if !self.memory.is_nested() {
             self.memory.wait(at, value);
@@ -96,11 +96,11 @@ struct Waiter {
     /// The pool for which it waits, identified by the address of its volatile words.
     pool: u64,
     awaited: Awaited,
-    /// The other pools whose transactions it runs.
+    /// The other pools whose transactions the waiter runs.
     runs: Vec<u64>,
-    /// Those of these pools of which it holds rights.
+    /// Those of these pools to which the waiter holds rights.
     holds: Vec<u64>,
-    /// The last cycle that it has seen, and how often in a row.
+    /// The last cycle that the waiter has seen, and the number of times in a row.
     cycle: Vec<u64>,
     looks: u32,
 }

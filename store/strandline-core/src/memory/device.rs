@@ -66,7 +66,7 @@ pub trait Device {
     /// Like [`Device::write`], for data that is likely to be read soon: the system keeps it in memory, too.
     ///
     /// # Errors
-    /// As for [`Device::write`].
+    /// Returns the errors of [`Device::write`].
     fn write_kept(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()> {
         self.write(file, offset, from)
     }
@@ -74,7 +74,7 @@ pub trait Device {
     /// Writes pages of 4 KB, whose consecutive contents are in `contents`, in the fastest order; like [`Device::write`] for each page.
     ///
     /// # Errors
-    /// As for [`Device::write`].
+    /// Returns the errors of [`Device::write`].
     fn write_pages(&self, file: DeviceFile, pages: &[u64], contents: &[u8]) -> io::Result<()> {
         let mut each = pages.iter().zip(contents.chunks_exact(PAGE_BYTES as usize));
         each.try_for_each(|(page, content)| self.write(file, page * PAGE_BYTES, content))
@@ -83,7 +83,7 @@ pub trait Device {
     /// Writes all of `from` and waits until it is durable. This guarantees nothing about earlier writes.
     ///
     /// # Errors
-    /// As for [`Device::write`].
+    /// Returns the errors of [`Device::write`].
     fn write_durable(&self, file: DeviceFile, offset: u64, from: &[u8]) -> io::Result<()>;
 
     /// Waits until all that was written to the file is durable.

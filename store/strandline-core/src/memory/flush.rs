@@ -37,7 +37,7 @@ pub fn file(file: &File) -> io::Result<()> {
 /// Like [`file()`], but without what is not needed to read the file, such as its times.
 ///
 /// # Errors
-/// As for [`file()`].
+/// Returns the errors of [`file()`].
 pub fn data(file: &File) -> io::Result<()> {
     file.sync_data()
 }
@@ -238,7 +238,7 @@ impl<P: Deref<Target: Device>> Device for Guarded<P> {
 }
 
 impl<P> Guarded<P> {
-    /// Runs `step`. A failure of it is an ordinary error.
+    /// Runs `step` unless the pool is poisoned. An error of `step` does not poison the pool.
     fn unless_failed<T>(&self, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match self.poison.cause.get() {
             None => step(),

@@ -195,7 +195,7 @@ pub trait World {
 /// use std::cell::Cell;
 /// use strandline_core::memory::{Operation, Window, World};
 ///
-/// /// Counts what it is asked for.
+/// /// Counts the operations that it performs.
 /// struct Asked(Rc<Window>, Cell<u64>);
 ///
 /// impl World for Asked {
@@ -322,7 +322,7 @@ pub struct Hosted {
     counters: Cell<Counters>,
     /// The line of the last non-temporal store since the last fence.
     non_temporal_line: Cell<Option<u64>>,
-    /// Whether its thread runs a transaction.
+    /// True while the view's thread runs a transaction.
     in_transaction: Cell<bool>,
 }
 

@@ -3,7 +3,7 @@
 //! A thread may take a free latch even while others wait. This is the cheapest way, since most sections are short and their data stay in one core's
 //! cache. A waiting thread looks again after naps of increasing length. After a millisecond of naps it marks itself as overdue. The next release then
 //! reserves the latch for waiting threads and wakes one of them (Drepper's futex mutex with the eventual fairness of WebKit's locks). Other releases
-//! wake nobody.
+//! wake no thread.
 
 use std::convert::Infallible;
 
@@ -475,7 +475,7 @@ pub(super) mod tests {
         });
     }
 
-    /// Lets threads in turn lease what is leased at first, as soon as it is given back, and give it back. All must get it.
+    /// Threads wait for something that is leased, and each leases and returns it in turn. All must get it.
     fn hands_on(threads: usize, preemptions: Option<usize>) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = preemptions;

@@ -57,18 +57,18 @@ pub struct Mapping {
     is_shared: bool,
     /// True if stores reach the file without the page cache.
     is_synchronous: bool,
-    /// True if stores reach the file and it had holes when it was mapped, or has got some since.
+    /// True if stores reach the file and it had holes when it was mapped, or has had some since then.
     is_sparse: AtomicBool,
     /// True if zeros of this process are mapped over the holes that the file had when it was mapped.
     covers_holes: bool,
-    /// Whether the file is meant to have no name.
+    /// True if the file is meant to have no name.
     is_unnamed: AtomicBool,
-    /// Whether a flush of one of the pool's files failed, or this one was found deleted or cut short.
+    /// Set if a flush of one of the pool's files failed, or if this one was found deleted or truncated.
     poison: Arc<Poison>,
     key: Option<AllocatedKey>,
     /// The process that mapped it.
     process: Process,
-    /// The size in bytes of the pages whose memory is given back.
+    /// The size in bytes of the pages whose memory is released.
     page_bytes: u64,
     /// The number of walks over most of the words that are in progress.
     walks: Mutex<u64>,
@@ -145,7 +145,7 @@ impl Mapping {
             let (first, end) = self.system_pages(hole.start, hole.end - hole.start);
             if first < end {
                 let base = self.base.wrapping_byte_add(first as usize);
-                // SAFETY: these are whole pages of this mapping, which nobody else uses yet.
+                // SAFETY: these are whole pages of this mapping, which no other thread uses yet.
                 unsafe { system::map_over(base.cast(), (end - first) as usize, None) }?;
             }
         }
@@ -196,13 +196,13 @@ impl Mapping {
         self
     }
 
-    /// Returns the size in bytes of the system's pages, which it can only give back as a whole.
+    /// Returns the size in bytes of the system's pages, which it can only release as a whole.
     pub(super) fn page_bytes(&self) -> u64 {
         self.page_bytes
     }
 
     /// Returns the offsets of the first whole page of the system in the `bytes` bytes at `offset`, and of the end of the last one. If asked for a
-    /// part of a page, a system would give back all of it.
+    /// part of a page, a system would release all of it.
     fn system_pages(&self, offset: u64, bytes: u64) -> (u64, u64) {
         let first = offset.next_multiple_of(self.page_bytes);
         let end = (offset + bytes) & !(self.page_bytes - 1);
@@ -240,8 +240,8 @@ impl Mapping {
         unsafe { system::map_ahead(self.base.cast(), length, to_write) };
     }
 
-    /// Makes the pages of the `bytes` bytes at `offset`, which will soon be stored to, this process's own copies, where the mapping is a private one of a file.
-    /// One by one each would be mapped to be read first, and then again when it is stored to.
+    /// Makes the pages of the `bytes` bytes at `offset`, which will soon be stored to, this process's own copies, where the mapping is a
+    /// private one of a file. One by one each would be mapped to be read first, and then again when it is stored to.
     pub fn copy_ahead(&self, offset: u64, bytes: u64) {
         let first = offset.next_multiple_of(self.page_bytes);
         let end = offset.saturating_add(bytes).min(self.extent()) & !(self.page_bytes - 1);
@@ -252,12 +252,12 @@ impl Mapping {
         }
     }
 
-    /// Gives back the memory of those of the system's pages that lie in the `bytes` bytes at `offset`, where the mapping is a private one of a file:
-    /// stores that went there since it was mapped are gone, and loads find what the file holds. Where the system refuses, they stay, and this returns
-    /// `false`: it is a matter of memory alone to whoever has the same bytes in the file.
+    /// Releases the memory of those of the system's pages that are whole in the `bytes` bytes at `offset`, if this is a private mapping of a file:
+    /// stores to them since they were mapped are lost, and loads return the file's contents. If the system refuses, the stores stay, and this returns
+    /// false. Callers whose file has the same bytes only lose the memory.
     ///
     /// # Panics
-    /// Panics if they are not whole pages of the mapping.
+    /// Panics if the range is not whole pages of the mapping.
     pub fn give_back(&self, offset: u64, bytes: u64) -> bool {
         let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.extent());
         let is_pages = offset.is_multiple_of(PAGE_BYTES) && bytes.is_multiple_of(PAGE_BYTES);
@@ -272,12 +272,12 @@ impl Mapping {
         unsafe { give_back(base.cast(), (end - first) as usize, Some((file, first))) }.is_ok()
     }
 
-    /// Has the words in the `bytes` bytes at `offset` of anonymous memory be zero, and gives back the memory of whole pages of them.
+    /// Sets the words in the `bytes` bytes at `offset` of anonymous memory to zero, and releases the memory of whole pages of them.
     ///
     /// # Panics
-    /// Panics if they are not words of the mapping, or it is one of a file.
+    /// Panics if the range is not words of the mapping, or if the mapping is of a file.
     pub fn clear(&self, offset: u64, bytes: u64) {
-        assert!(self.file.is_none(), "what a file has is not cleared");
+        assert!(self.file.is_none(), "only anonymous memory can be cleared");
         let behind = offset + bytes;
         let (first, end) = self.system_pages(offset, bytes);
         let base = self.base.wrapping_byte_add(first as usize);
@@ -331,11 +331,11 @@ impl Mapping {
         self.extent.load(Ordering::Acquire)
     }
 
-    /// Has the file, which `extend` makes so long that it has all the bytes before its argument, grow to `most` bytes, or where that
-    /// is not possible to `least`. Returns how many can be accessed then.
+    /// Makes the file grow to `most` bytes or, if that is not possible, to `least`. `extend` extends the file to the given length.
+    /// Returns the number of bytes that can then be accessed.
     ///
     /// # Errors
-    /// Those of `extend`; nothing has changed then. No address space is left.
+    /// Returns the errors of `extend`, and an error if no address space is left. Nothing has changed then.
     pub(super) fn grow(
         &self,
         least: u64,
@@ -362,10 +362,10 @@ impl Mapping {
         Ok(self.extent())
     }
 
-    /// As the file of a mapping in which durability is by write-backs is extended.
+    /// Extends the file of a mapping without a device, in which write-backs make stores durable.
     pub(super) fn extend(&self, file: &File, bytes: u64) -> std::io::Result<()> {
         extend(file, bytes)?;
-        // The file's length has to be as durable as what is stored there. On an ordinary file system nothing is.
+        // The file's length has to be as durable as the stores behind its old end. On an ordinary file system these are not durable.
         if self.is_synchronous {
             self.poison.guard("flushing the pool's file, which has grown", || flush::file(file))
         } else {
@@ -373,30 +373,30 @@ impl Mapping {
         }
     }
 
-    /// Sees to it that a file to which stores go has space for the `bytes` bytes at `offset`: in a hole for which the disk has none, a store would be
+    /// Allocates disk space for the `bytes` bytes at `offset`, if stores go to the file: a store to a hole for which the disk has no space would be
     /// a bus error.
     ///
     /// # Errors
-    /// Returns an error if the disk is full. Where the system cannot allocate ahead, the store finds out.
+    /// Returns an error if the disk is full. If the system cannot allocate in advance, only the store itself fails.
     pub fn allocate(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
-        // Whoever punched a hole did so before a transaction by which others came to know of the space.
+        // A hole is punched before the transaction through which other threads learn that the space is free, so the relaxed load sees it.
         let is_sparse = self.is_sparse.load(Ordering::Relaxed);
         let Some(file) = self.file.as_ref().filter(|_| is_sparse) else { return Ok(()) };
         allocate(file, offset, bytes)
     }
 
-    /// Gives back the disk space of the `bytes` bytes at `offset` of a file to which stores go: they are zeros from now on, and [`Mapping::allocate`]
-    /// is to be called before they are stored to.
+    /// Releases the disk space of the `bytes` bytes at `offset` of a file to which stores go. They are zeros from now on, and [`Mapping::allocate`]
+    /// must be called before they are stored to.
     ///
     /// # Errors
-    /// Returns an error if the file system has no holes, or if it fails.
+    /// Returns an error if the file system does not support holes, or if it fails.
     pub fn punch(&self, offset: u64, bytes: u64) -> std::io::Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
         self.is_sparse.store(true, Ordering::Relaxed);
         system::punch(file, offset, bytes)
     }
 
-    /// Makes the holes of a file to which stores go durable, where stores are durable by write-backs. On an ordinary file system nothing is durable
+    /// Makes the holes of a file to which stores go durable, if write-backs make stores durable. On an ordinary file system nothing is durable
     /// before the pool is closed.
     ///
     /// # Errors
@@ -410,34 +410,34 @@ impl Mapping {
         }
     }
 
-    /// From now on the file is meant to have no name: it is gone with the mapping.
+    /// Notes that the file is meant to have no name. It vanishes with the mapping.
     pub fn expect_no_name(&self) {
         self.is_unnamed.store(true, Ordering::Relaxed);
     }
 
-    /// Fails if stores go to a file that somebody has deleted or cut short since it was mapped: they are lost with it. From then on
-    /// [`Mapping::poison`] says so, too.
+    /// Returns an error if stores go to a file that another program has deleted or truncated since it was mapped, because they are lost. From then on
+    /// [`Mapping::poison`] has this failure, too.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`], and an error if the file cannot be looked at.
+    /// Returns [`Error::Poisoned`], and an error if the file cannot be queried.
     pub(super) fn check_file(&self) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| self.is_shared) else { return Ok(()) };
-        // First, since another thread may have the file grow meanwhile.
+        // Loaded first, since another thread may make the file grow meanwhile.
         let extent = self.extent();
-        let about = file.metadata().map_err(|e| Error::io("look at the pool's file", e))?;
+        let about = file.metadata().map_err(|e| Error::io("read the metadata of the pool's file", e))?;
         let is_deleted = about.nlink() == 0 && !self.is_unnamed.load(Ordering::Relaxed);
         if is_deleted || about.len() < extent {
-            self.poison.set("looking at the pool's file", &system::error(libc::ESTALE));
+            self.poison.set("reading the metadata of the pool's file", &system::error(libc::ESTALE));
         }
         self.check_poison()
     }
 
-    /// Fails if a flush failed, or the file was found deleted or cut short.
+    /// Returns an error if a flush failed, or the file was found deleted or truncated.
     pub(super) fn check_poison(&self) -> Result<()> {
         self.poison.check()
     }
 
-    /// What keeps the first failure of the pool's files.
+    /// Returns the state that keeps the first failure of the pool's files.
     pub fn poison(&self) -> &Arc<Poison> {
         &self.poison
     }
@@ -449,16 +449,16 @@ impl Mapping {
     pub fn synchronize(&self) -> Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let synchronize = || {
-            // SAFETY: the range is this mapping, or begins it, and the mapping is of this file.
+            // SAFETY: the range is this mapping or its beginning, and the mapping is of this file.
             unsafe { system::synchronize(self.base.cast(), self.extent() as usize, file) }
         };
         self.poison.guard("flushing the pool's file", synchronize).map_err(|e| Error::io("msync the pool", e))
     }
 }
 
-/// Takes disk space of its own for a part that a file has already: for its holes, and for what it shares with other files. Where the file system
-/// cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) it does nothing, since the files of a pool have no holes there: they are made without,
-/// and [`fill_holes`] fills those of copies. To write zeros here would race with stores and checkpoints.
+/// Allocates disk space for an existing part of a file: for its holes, and for space that it shares with other files. If the file system
+/// cannot allocate (ext3, FUSE, ramfs, NFS before version 4.2) this does nothing, since the files of a pool have no holes there: they are
+/// created without holes, and [`fill_holes`] fills those of copies. Writing zeros here would race with stores and checkpoints.
 ///
 /// # Errors
 /// Returns an error if the disk is full, or the file system fails.
@@ -472,10 +472,10 @@ pub fn allocate(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes zeros to the holes of a file that is not in use yet, where the file system cannot allocate. Elsewhere it does nothing.
+/// Writes zeros to the holes of a file that is not in use yet, if the file system cannot allocate. Otherwise does nothing.
 ///
 /// # Errors
-/// Returns an error if the disk is full, or the file system fails. The contents of the file are then as they were.
+/// Returns an error if the disk is full, or the file system fails. The contents of the file are then unchanged.
 pub fn fill_holes(file: &File) -> std::io::Result<()> {
     let holes = system::holes(file, file.metadata()?.len())?;
     if holes.is_empty() || system::can_allocate(file) {
@@ -494,10 +494,10 @@ fn write_zeros(file: &File, part: Range<u64>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The ranges of the first `bytes` bytes of `file` that have no disk space of their own, as far as the file system tells.
+/// Returns the ranges of the first `bytes` bytes of `file` that have no disk space of their own, as far as the file system tells.
 ///
 /// # Errors
-/// Returns an error if the file cannot be looked at.
+/// Returns an error if the file cannot be queried.
 pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<Range<u64>>> {
     match system::lacking_space(file, bytes) {
         Err(error) if system::is_unsupported(&error) => system::holes(file, bytes),
@@ -505,7 +505,7 @@ pub fn lacking_space(file: &File, bytes: u64) -> std::io::Result<Vec<Range<u64>>
     }
 }
 
-/// Extends a file to `bytes` bytes, allocated, which read as zeros; does nothing if it is that long already. One at a time.
+/// Extends a file to `bytes` bytes with allocated zeros; does nothing if it is that long already. Only one thread may do this at a time.
 pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
     let length = file.metadata()?.len();
     if length >= bytes {
@@ -516,12 +516,12 @@ pub fn extend(file: &File, bytes: u64) -> std::io::Result<()> {
         done => return done,
     }
     write_zeros(file, length..bytes).inspect_err(|_| {
-        // What was taken is of use to others. It does not matter if it stays.
+        // Frees the space that was taken, for other files. An error does no harm.
         let _ = file.set_len(length);
     })
 }
 
-/// The error where the system refuses to map so many bytes.
+/// Returns the error for a refusal of the system to map this number of bytes.
 fn no_address_space(bytes: u64, of: &str, error: std::io::Error) -> Error {
     let what = format!(
         "reserve {bytes} bytes of address space for {of}; raise what limits it (ulimit -v, vm.overcommit_memory), or ask for less \
@@ -543,8 +543,8 @@ fn mappable(bytes: u64) -> Result<usize> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly this mapping, and whoever holds references into it keeps it alive.
+        // SAFETY: the range is exactly this mapping, and values that hold references into it keep it alive.
         unsafe { system::unmap(self.base.cast(), self.reserved) };
-        // `key` is given back after this.
+        // The key is freed after this, when `key` is dropped.
     }
 }

@@ -1,4 +1,4 @@
-//! Native memory: mapped words at full speed.
+//! Native memory: mapped words, accessed directly.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -22,11 +22,11 @@ use crate::memory::{Device, DeviceFile};
 
 mod words;
 
-/// One thread's view of mapped memory, with the persistence domain's meaning of write-back and fence.
+/// One thread's view of mapped memory. The persistence domain determines what a write-back and a fence do.
 ///
-/// The domain, the instruction and the protection are values: a predictable branch for each write-back and for each
-/// store to the pool, none for a load beyond the check of its bounds. These are those of the address space; an access to what the
-/// pool's file does not have yet ([`Memory::size`]) is a bus error, and [`DataWords::load`] finds nothing there.
+/// The domain, the instruction and the protection are values: each write-back and each store to the pool has a predictable branch, and each
+/// load only the check of its bounds. The bounds are those of the address space. An access to a part that the pool's file does not have yet
+/// ([`Memory::size`]) is a bus error; [`DataWords::load`] returns `None` there.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -48,32 +48,32 @@ mod words;
 pub struct Native {
     persistent: Words,
     volatile: Words,
-    /// What lets a thread store to the pool, where that is protected against stray writes.
+    /// The key with which a thread may store to the pool, if the pool is protected against stray writes.
     key: Option<ProtectionKey>,
-    /// Whose memory it is.
+    /// The process to which the memory belongs.
     process: Process,
     instruction: Option<WriteBackInstruction>,
     fences: bool,
-    /// Emulated write latency, in ticks of the time-stamp counter; 0 for none.
+    /// The emulated latency of a line's write-back, in ticks of the time-stamp counter; 0 for none.
     latency: u64,
     device: Option<Arc<dyn Device + Send + Sync>>,
-    /// The part of the pool that transactions read and write. None before [`Memory::set_data`].
+    /// The part of the pool that transactions read and write. Empty before [`Memory::set_data`].
     data: Data,
     counters: Cell<Counters>,
-    /// The line of the last non-temporal store, and how many lines wait for the fence to charge them.
+    /// The line of the last non-temporal store, and the number of lines whose latency the next fence waits for.
     non_temporal: Cell<(u64, u64)>,
 }
 
-/// The most bytes of new space whose pages are made copies at once: of more a part is given back before the rest is filled.
+/// The most bytes of new space whose pages are copied in advance. Of a larger space, each part is released before the next one is filled.
 const MOST_COPIED_AHEAD: u64 = 1 << 20;
-/// The half of a word that the system's futex looks at: the low one, which every change changes.
+/// Returns the half of a word that the system's futex compares: the low half, which every change of the word changes.
 fn futex_word(word: &AtomicU64) -> &AtomicU32 {
     let half = usize::from(cfg!(target_endian = "big"));
     // SAFETY: the reference covers eight live, aligned bytes, and the system only compares the half word.
     unsafe { &*word.as_ptr().cast::<AtomicU32>().add(half) }
 }
 
-/// Kept apart, so that a pool without protection does not pay for the code.
+/// Out of line, so that a pool without protection does not pay for the code.
 #[cold]
 #[inline(never)]
 fn store_protected<R>(key: ProtectionKey, access: impl FnOnce() -> R) -> R {
@@ -81,11 +81,12 @@ fn store_protected<R>(key: ProtectionKey, access: impl FnOnce() -> R) -> R {
 }
 
 impl Native {
-    /// A view of `persistent` and `volatile` under `domain`, writing lines back with `instruction` (`None`: the best that the processor has).
+    /// Returns a view of `persistent` and `volatile` under `domain`. `instruction` writes lines back; `None` selects the best one that the
+    /// processor has.
     ///
     /// # Errors
-    /// Returns [`Error::UnsupportedDomain`], [`Error::Forked`], and an error if the processor lacks the instruction, or any write-back instruction
-    /// where the domain needs one.
+    /// Returns [`Error::UnsupportedDomain`], [`Error::Forked`], and an error if the processor lacks the instruction, or has no write-back
+    /// instruction although the domain needs one.
     pub fn new(
         persistent: Arc<Mapping>,
         volatile: Arc<Mapping>,
@@ -132,7 +133,7 @@ impl Native {
         Ok(memory)
     }
 
-    /// Another thread's view of the same memory, its counters at zero.
+    /// Returns a view of the same memory for another thread, with its counters at zero.
     pub fn fork(&self) -> Self {
         self.admit_thread();
         Self {
@@ -150,18 +151,18 @@ impl Native {
         }
     }
 
-    /// The instruction that writes lines back; `None` where the domain needs none.
+    /// Returns the instruction that writes lines back; `None` if the domain needs none.
     pub fn instruction(&self) -> Option<WriteBackInstruction> {
         self.instruction
     }
 
-    /// What tells this pool from others: where its volatile words are.
+    /// Returns the addresses of the pool's volatile words, which identify the pool.
     #[inline]
     fn pool(&self) -> Range<u64> {
         running::words_of(&self.volatile.mapping)
     }
 
-    /// The address of this worker's own line, by which it is known.
+    /// Returns the address of this worker's own line, which identifies the worker.
     #[inline]
     fn worker(&self) -> u64 {
         self.volatile.own as u64
@@ -175,7 +176,7 @@ impl Native {
         }
     }
 
-    /// Runs `access`, which stores to the space of `A` and does not panic, with permission to do so.
+    /// Runs `access`, which stores to the space of `A` and must not panic, with the permission to store.
     #[inline(always)]
     fn storing<A: Address, R>(&self, access: impl FnOnce() -> R) -> R {
         match self.key {
@@ -191,7 +192,7 @@ impl Native {
         self.counters.set(counters);
     }
 
-    /// The emulated latency of `lines` line writes, busy-waited as the Blurred Persistence paper does.
+    /// Waits for the emulated latency of `lines` line writes, in a busy loop as in the Blurred Persistence paper.
     #[inline]
     fn wait(&self, lines: u64) {
         if self.latency != 0 {
@@ -290,7 +291,7 @@ impl Memory for Native {
         let lies_inside = words == 0 || self.contains(first, words);
         let is_lines = first.line() == first && words.is_multiple_of(LINE_WORDS);
         assert!(lies_inside && is_lines, "{words} words at {first:?} are not whole lines of the pool");
-        // SAFETY: as was just checked; `self.persistent` keeps the mapping.
+        // SAFETY: the assertion has just checked this, and `self.persistent` keeps the mapping.
         self.data = unsafe { Data::new(self.persistent.base, first, words) };
     }
 
@@ -302,7 +303,8 @@ impl Memory for Native {
             return None;
         }
         let words = self.words::<PersistentAddress>().range(first.offset(), words as usize);
-        // SAFETY: a word has eight bytes, and the mapping lasts as long as `self`. The caller promises that nobody changes them meanwhile.
+        // SAFETY: a word has eight bytes, and the mapping lasts as long as `self`. The caller promises that no thread stores to them
+        // meanwhile.
         let all: &[u8] = unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) };
         Some(&all[inside as usize..][..bytes as usize])
     }
@@ -364,7 +366,7 @@ impl Memory for Native {
             }
         };
         if self.key.is_some() {
-            // A panic amid it would leave the thread with the permission.
+            // Checked first, because a panic within the loop would leave the thread with the permission.
             words.iter().for_each(|(at, _)| _ = self.persistent.at(at.offset()));
         }
         self.storing::<PersistentAddress, _>(store);
@@ -448,7 +450,7 @@ impl Memory for Native {
     #[inline]
     fn fence(&self, _: Step) {
         if self.fences {
-            // Counted before it: what is stored behind it waits for it.
+            // Counted before the fence, because stores after the fence wait for it.
             self.count(|c| c.fences += 1);
             write_back::fence();
             const NONE: (u64, u64) = (u64::MAX, 0);
@@ -512,7 +514,7 @@ impl Memory for Native {
     }
 
     fn write_back_all(&self, _: Step) -> bool {
-        // wbinvd is privileged. Where lines need no writing back at all, there is nothing to do.
+        // `wbinvd` is privileged. If the domain needs no write-backs at all, there is nothing to do.
         self.instruction.is_none()
     }
 
@@ -553,7 +555,7 @@ impl Memory for Native {
     }
 
     fn cores(&self) -> Option<usize> {
-        // Asking takes many system calls.
+        // The number is kept, because asking for it takes many system calls.
         static CORES: LazyLock<Option<usize>> =
             LazyLock::new(|| std::thread::available_parallelism().ok().map(usize::from));
         *CORES

@@ -1,9 +1,9 @@
-//! Which process this is. A fork copies what is mapped, but not the threads, and what is shared with files it shares: a child
-//! that went on with its parent's pool would write over what the parent writes, unlocked.
+//! The identity of the process. A fork copies private mappings, but not the threads, and shares mappings of files. A child that used its
+//! parent's pool would overwrite what the parent writes, without its locks.
 //!
-//! A word in a page that the kernel clears in every forked child (`MADV_WIPEONFORK`) holds the process's number; a child that
-//! finds 0 there takes the next number, which none of its ancestors has had. So it costs a load to know. Where the kernel
-//! cannot do that, process identifiers are compared, which costs a system call.
+//! A page that the kernel clears in every forked child (`MADV_WIPEONFORK`) has a word with the process's number. A child finds 0 there, and
+//! takes the next number, which none of its ancestors has had. So a check costs one load. If the kernel has no such pages, process
+//! identifiers are compared, which costs a system call.
 
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -12,20 +12,20 @@ use crate::error::{Error, Result};
 
 const PAGE_BYTES: usize = 4096;
 
-/// A process.
+/// The identity of a process.
 #[derive(Clone, Copy)]
 pub struct Process {
-    /// What holds the number of the process that runs; [`UNNUMBERED`] where the kernel clears no pages.
+    /// The word with the number of the running process; [`UNNUMBERED`] if the kernel clears no pages.
     current: &'static AtomicU64,
-    /// This process's number; its identifier where it has no number.
+    /// The number of this process, or its identifier if it has no number.
     number: u64,
 }
 
-/// Is no process's number, and no process's identifier.
+/// A word with a value that is neither a process's number nor an identifier.
 static UNNUMBERED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 impl Process {
-    /// The process that runs.
+    /// Returns the identity of the running process.
     pub fn current() -> Self {
         Self::numbered_by(page())
     }
@@ -37,13 +37,13 @@ impl Process {
         };
         if current.load(Ordering::Acquire) == 0 {
             let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-            // Or another thread has just numbered it.
+            // If this fails, another thread has just set the number.
             let _ = current.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
         }
         Self { current, number: current.load(Ordering::Acquire) }
     }
 
-    /// Returns whether it is the one that runs.
+    /// Returns whether this is the running process.
     pub fn is_current(&self) -> bool {
         self.current.load(Ordering::Relaxed) == self.number || self.has_current_identifier()
     }
@@ -54,7 +54,7 @@ impl Process {
         std::ptr::eq(self.current, &UNNUMBERED) && self.number == u64::from(std::process::id())
     }
 
-    /// Fails in any other process than this.
+    /// Returns an error if this is not the running process.
     ///
     /// # Errors
     /// Returns [`Error::Forked`].
@@ -63,21 +63,21 @@ impl Process {
     }
 }
 
-/// The word that the kernel clears in a forked child; `None`: it cannot.
+/// Returns the word that the kernel clears in a forked child; `None` if the kernel cannot do that.
 fn page() -> Option<&'static AtomicU64> {
-    // No lock: a fork could find it taken.
+    // Without a lock, because a forked child could find the lock taken.
     static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
     let mut page = PAGE.load(Ordering::Acquire);
     if page.is_null() {
         let made = system::map_anonymous(PAGE_BYTES).ok()?;
-        // SAFETY: the range is the new mapping, which holds nothing yet, and in which a child is to find zeros.
+        // SAFETY: the range is the new mapping, which is still empty, and a child may find zeros in it.
         let wiped = unsafe { system::clear_in_children(made, PAGE_BYTES) };
         let kept = wiped.is_ok().then(|| {
             let (null, made) = (std::ptr::null_mut(), made.cast());
             PAGE.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire)
         });
         if !matches!(kept, Some(Ok(_))) {
-            // SAFETY: the range is the new mapping, to which nobody has a pointer.
+            // SAFETY: the range is the new mapping, to which there is no other pointer.
             unsafe { system::unmap(made, PAGE_BYTES) };
         }
         page = match kept? {
@@ -85,7 +85,7 @@ fn page() -> Option<&'static AtomicU64> {
             Err(others) => others,
         };
     }
-    // SAFETY: it points at a page-aligned, zeroed page that is never unmapped and only reached as this atomic.
+    // SAFETY: the pointer is to a page-aligned, zeroed page that is never unmapped and only accessed as this atomic.
     Some(unsafe { &*page })
 }
 
@@ -93,18 +93,18 @@ fn page() -> Option<&'static AtomicU64> {
 mod tests {
     use super::*;
 
-    /// What `question` says in a forked child, which does nothing else.
+    /// Returns the result of `question` in a forked child, which does nothing else.
     fn in_child(question: impl Fn() -> bool) -> bool {
-        // SAFETY: the child makes no call but those of `question`, which take no lock, and ends itself.
+        // SAFETY: the child calls only `question`, which takes no lock, and then ends itself.
         match unsafe { libc::fork() } {
             0 => {
                 let answer = question();
-                // SAFETY: ends the child without running what the parent's harness registered.
+                // SAFETY: ends the child without running exit handlers of the parent's test harness.
                 unsafe { libc::_exit(answer.into()) }
             }
             child => {
                 let mut status = 0;
-                // SAFETY: a child of ours that nobody else waits for.
+                // SAFETY: this is a child of this process, and no other thread waits for it.
                 assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
                 assert!(libc::WIFEXITED(status));
                 libc::WEXITSTATUS(status) == 1
@@ -119,7 +119,7 @@ mod tests {
             let process = Process::numbered_by(page);
             assert!(process.is_current());
             assert!(in_child(|| !process.is_current()));
-            // It has a name of its own, and so has its own child.
+            // The child has an identity of its own, and so has its child.
             assert!(in_child(|| {
                 let own = Process::numbered_by(page);
                 own.is_current() && !process.is_current() && in_child(|| !own.is_current())

@@ -1,30 +1,30 @@
 //! Protection of a mapping against stray writes, by a memory protection key.
 //!
-//! The pages of the mapping carry a key, and every thread has a register (PKRU) that says, key by key, what it may do.
-//! A thread may read the pages ([`ProtectionKey::admit`]) and may store to them only while it is inside
-//! [`ProtectionKey::window`], which the library opens around its own stores and nothing else. Any other store to the
-//! mapping, a wild pointer's, is a segmentation fault at the instruction that makes it.
+//! The pages of the mapping have a key, and every thread has a register (PKRU) with its permissions for each key. A thread may read the
+//! pages ([`ProtectionKey::admit`]), and may store to them only inside [`ProtectionKey::window`], which the library opens around its own
+//! stores only. Any other store to the mapping, such as one through a wild pointer, is a segmentation fault at the instruction that makes
+//! it.
 //!
-//! A thread that existed before the key was allocated may at first not even read: its register is the system's default.
-//! Hence `admit`, which costs a read of the register where it has been done before.
+//! A thread that existed before the key was allocated may not even read at first, because its register has the system's default. Hence
+//! `admit`, which only reads the register if the thread was admitted before.
 
 use std::ffi::c_void;
 
 use crate::error::{Error, Result};
 
-/// A key of this process, of which there are 15.
+/// A key that this process has allocated. There are 15.
 #[derive(Debug)]
 pub(super) struct AllocatedKey(ProtectionKey);
 
-/// The number of a key, as threads need it.
+/// The number of a key, with which threads change their permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProtectionKey(u32);
 
 impl AllocatedKey {
-    /// A key of its own for the `bytes` bytes at `base`, which nobody can store to from now on but through [`ProtectionKey::window`].
+    /// Allocates a key for the `bytes` bytes at `base`. From now on, threads can store to them only in [`ProtectionKey::window`].
     ///
     /// # Errors
-    /// Returns [`Error::NoProtectionKey`] if the processor or the system has no keys, or all are taken.
+    /// Returns [`Error::NoProtectionKey`] if the processor or the system has no keys, or if all are taken.
     pub fn protecting(base: *mut c_void, bytes: usize) -> Result<Self> {
         let key = Self(ProtectionKey(imp::allocate().map_err(|source| Error::NoProtectionKey { source })?));
         imp::attach(key.0.0, base, bytes)
@@ -39,19 +39,19 @@ impl AllocatedKey {
 }
 
 impl Drop for AllocatedKey {
-    /// The pages that carry it must be unmapped already.
+    /// Frees the key. The pages that have it must be unmapped already.
     fn drop(&mut self) {
         imp::free(self.0.0);
     }
 }
 
 impl ProtectionKey {
-    /// The register's bits for this key: no access, no write.
+    /// Returns the register's bits for this key: the one that forbids access, and the one that forbids writes.
     fn bits(self) -> (u32, u32) {
         (1 << (2 * self.0), 2 << (2 * self.0))
     }
 
-    /// Lets the calling thread read what carries the key.
+    /// Lets the calling thread read the pages that have the key.
     pub fn admit(self) {
         let (no_access, no_write) = self.bits();
         let rights = imp::rights();
@@ -61,7 +61,7 @@ impl ProtectionKey {
         }
     }
 
-    /// Runs `access`, which must not panic, with the calling thread allowed to store to what carries the key.
+    /// Runs `access`, which must not panic, while the calling thread may store to the pages that have the key.
     pub fn window<R>(self, access: impl FnOnce() -> R) -> R {
         let (no_access, no_write) = self.bits();
         let rights = imp::rights() & !no_access;
@@ -77,7 +77,7 @@ mod imp {
     use std::ffi::c_void;
     use std::io;
 
-    /// The right that a thread has to a key when it allocates it: reading.
+    /// The restriction of the thread that allocates a key: it may only read.
     const DISABLE_WRITE: u32 = 2;
 
     pub fn allocate() -> io::Result<u32> {
@@ -88,7 +88,7 @@ mod imp {
 
     pub fn attach(key: u32, base: *mut c_void, bytes: usize) -> io::Result<()> {
         let both = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the pages are mapped for reading and writing and stay so; who may store to them is what changes.
+        // SAFETY: the pages are mapped for reading and writing and stay so; only the threads' permissions change.
         match unsafe { libc::syscall(libc::SYS_pkey_mprotect, base, bytes, both, key) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -96,14 +96,14 @@ mod imp {
     }
 
     pub fn free(key: u32) {
-        // SAFETY: no page carries the key any more: its owner drops it after unmapping.
+        // SAFETY: no page has the key any more, since its owner drops it after unmapping.
         unsafe { libc::syscall(libc::SYS_pkey_free, key) };
     }
 
     pub fn rights() -> u32 {
         let rights;
-        // SAFETY: a key has been allocated, so that processor and system have the register; reading changes nothing.
-        // Without `nomem`, so that no access moves across.
+        // SAFETY: a key has been allocated, so processor and system have the register; reading it changes nothing. The `asm!` has no
+        // `nomem`, so that the compiler moves no access across it.
         unsafe {
             std::arch::asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nostack, preserves_flags));
         }
@@ -111,15 +111,15 @@ mod imp {
     }
 
     pub fn set_rights(rights: u32) {
-        // SAFETY: as above; the caller changes the bits of its own key alone. The processor lets no access, not even a
-        // speculative one, across, and without `nomem` the compiler moves none.
+        // SAFETY: a key has been allocated, so processor and system have the register, and the caller changes only the bits of its own key.
+        // The processor moves no access across the instruction, not even speculatively; without `nomem`, neither does the compiler.
         unsafe {
             std::arch::asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack, preserves_flags));
         }
     }
 }
 
-/// Other processors and tools have no keys: none is ever allocated, and nothing else here is reached.
+/// Other processors, systems and tools have no keys: no key is ever allocated, and the other functions are never called.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", not(miri))))]
 mod imp {
     use std::ffi::c_void;

@@ -1,11 +1,11 @@
-//! The recorder: a world that keeps every operation as an event stream beside the memory's contents.
+//! The recorder: a world that records every operation in a stream, besides the memory's contents.
 
 use std::cell::{Cell, Ref, RefCell};
 
 use super::hosted::{Operation, World};
 use super::{Space, Step};
 
-/// One operation of one thread, in the order in which they took effect (sequentially consistent).
+/// One operation of a thread. A stream has the operations in the order in which they took effect (sequentially consistent).
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -21,17 +21,16 @@ use super::{Space, Step};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The thread that performed it.
+    /// The thread that performed the operation.
     pub thread: usize,
-    /// What it did. A compare-and-exchange that failed is recorded as the load that it is, one that
-    /// succeeded and a fetch-and-add as they are.
+    /// The operation. A failed compare-and-exchange is recorded as a load; a successful one, and a fetch-and-add, as themselves.
     pub operation: Operation,
     /// The value loaded, or the old value of an atomic operation.
     pub value: u64,
 }
 
-/// What the operations of a [`Recorder`] go to, in the order in which they took effect. A list keeps them; an
-/// analysis takes them in as they come, so that a run of any length needs no memory for its stream.
+/// Receives the operations of a [`Recorder`], in the order in which they took effect. A list keeps them. An analysis processes each
+/// immediately, so that a run of any length needs no memory for its stream.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -53,7 +52,7 @@ pub struct Recorded {
 /// assert_eq!(recorder.observer().0, 1);
 /// ```
 pub trait Observer {
-    /// The next operation.
+    /// Receives the next operation.
     fn observe(&mut self, recorded: Recorded);
 }
 
@@ -63,13 +62,13 @@ impl Observer for Vec<Recorded> {
     }
 }
 
-/// A world that records. Pauses, and a fraction of all operations, let another thread run.
+/// A world that records. Other threads may run after pauses, and after a random fraction of all operations.
 ///
 /// ```
 /// # use strandline_core::example::*;
 /// use strandline_core::memory::recorder::Recorder;
 ///
-/// // A pool of 512 words, 4096 bytes of volatile ones; threads switch at pauses only.
+/// // A pool of 512 words, with 4096 bytes of volatile words. Threads switch at pauses only.
 /// let recorder = Rc::new(Recorder::new(vec![0; 512], 4096, 0, 1, None));
 /// let memory = Hosted::new(recorder.clone(), 0);
 /// memory.store(PersistentAddress::new(64), 5);
@@ -84,16 +83,16 @@ pub struct Recorder<O = Vec<Recorded>> {
     observer: RefCell<O>,
     recording: Cell<bool>,
     omitted: Option<Step>,
-    /// Threads switch after one in so many operations, pauses aside; 0 for pauses only.
+    /// The average number of operations between two switches of threads, apart from pauses; 0 to switch at pauses only.
     switch_every: u32,
     random: Cell<u64>,
     switch: Cell<bool>,
 }
 
 impl Recorder {
-    /// A recorder that keeps the stream, over a pool image of `persistent` words and zeroed synchronisation words of
-    /// `volatile_bytes`; threads switch after about one in `switch_every` operations (0: at pauses only), chosen
-    /// by `seed`; `omitted` makes a mutant.
+    /// Creates a recorder that keeps the stream, over a pool image of `persistent` words and `volatile_bytes` bytes of zeroed volatile
+    /// words. Threads switch at pauses and after about one in `switch_every` operations (0: at pauses only), chosen by `seed`. If `omitted`
+    /// is set, that step is left out.
     pub fn new(
         persistent: Vec<u64>,
         volatile_bytes: u64,
@@ -104,14 +103,14 @@ impl Recorder {
         Self::observed(persistent, volatile_bytes, switch_every, seed, omitted, Vec::new())
     }
 
-    /// The events so far, which are taken out.
+    /// Removes the operations recorded so far from the stream, and returns them.
     pub fn take_stream(&self) -> Vec<Recorded> {
         self.observer.take()
     }
 }
 
 impl<O: Observer> Recorder<O> {
-    /// A recorder whose operations go to `observer`; the rest as in [`Recorder::new`].
+    /// Creates a recorder whose operations go to `observer`. The other parameters are those of [`Recorder::new`].
     pub fn observed(
         persistent: Vec<u64>,
         volatile_bytes: u64,
@@ -132,22 +131,22 @@ impl<O: Observer> Recorder<O> {
         }
     }
 
-    /// Starts or stops recording; the contents go on.
+    /// Starts or stops recording. Stores change the contents even if they are not recorded.
     pub fn set_recording(&self, on: bool) {
         self.recording.set(on);
     }
 
-    /// The observer, as it is now.
+    /// Returns the observer in its present state.
     pub fn observer(&self) -> Ref<'_, O> {
         self.observer.borrow()
     }
 
-    /// The pool's words as the threads see them now. While they are borrowed, nobody may store.
+    /// Returns the pool's words as the threads see them now. As long as they are borrowed, no thread may store.
     pub fn words(&self) -> Ref<'_, [u64]> {
         Ref::map(self.persistent.borrow(), Vec::as_slice)
     }
 
-    /// A copy of the pool's contents as the threads see them now.
+    /// Returns a copy of the pool's contents as the threads see them now.
     pub fn contents(&self) -> Vec<u64> {
         self.words().to_vec()
     }
@@ -200,7 +199,7 @@ impl<O: Observer> World for Recorder<O> {
         if self.recording.get() {
             self.observer.borrow_mut().observe(Recorded { thread, operation: recorded, value });
         }
-        // xorshift64: a reproducible choice of where threads switch.
+        // xorshift64: a reproducible choice of the operations after which threads switch.
         let mut random = self.random.get();
         random ^= random << 13;
         random ^= random >> 7;

@@ -1,4 +1,4 @@
-//! A view of memory that is lent.
+//! Memory through a reference to a view.
 
 use super::deadlock::Awaited;
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// A view may be lent to whatever takes a memory.
+/// A reference to a view can be used in place of the view.
 impl<M: Memory> Memory for &M {
     fn admit_thread(&self) {
         (**self).admit_thread();

@@ -1,9 +1,9 @@
-//! On which pools a thread of the operating system runs a transaction: hardly ever more than one.
+//! The pools on which a thread of the operating system runs a transaction: hardly ever more than one.
 //!
-//! A method that waits for a transaction, a flush or a checkpoint must not run inside a transaction of the same pool on the same thread: once
-//! the transaction is large it excludes all others and keeps checkpoints waiting, and the thread would wait for itself. [`Outside`] is the one
-//! guard against this. Every public method of a pool that may wait calls it before it takes a lock, a log, memory or a registration; what does
-//! not call it waits for nothing, in small and in large transactions alike.
+//! A method that waits for a transaction, a flush or a checkpoint must not run inside a transaction of the same pool on the same thread: a
+//! large transaction excludes all others and keeps checkpoints waiting, so the thread would wait for itself. [`Outside`] is the one guard
+//! against this. Every public method of a pool that may wait calls it before it takes a lock, a log, memory or a registration. A method
+//! that does not call it never waits, neither in small nor in large transactions.
 
 use std::cell::{Cell, RefCell};
 use std::mem::ManuallyDrop;
@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 /// The guard of a pool's methods against calls from inside the pool's own transactions.
 #[derive(Clone, Copy)]
 pub struct Outside {
-    /// The addresses of the pool's volatile words.
+    /// The beginning of the address range of the pool's volatile words.
     first: u64,
     end: u64,
     process: Process,
 }
 
 impl Outside {
-    /// The guard of the pool with this volatile memory.
+    /// Returns the guard of the pool with this volatile memory.
     pub(crate) fn of(volatile: &Mapping) -> Self {
         let Range { start: first, end } = words_of(volatile);
         Self { first, end, process: volatile.process() }
@@ -40,8 +40,8 @@ impl Outside {
         if is_running(&(self.first..self.end)) { Err(Error::Nested) } else { Ok(()) }
     }
 
-    /// Checks that the calling thread may wait until no transaction of the pool runs: such a transaction may itself wait for one that the thread runs
-    /// on another pool.
+    /// Checks that the calling thread may wait until no transaction of the pool runs. It may not inside a transaction of another pool,
+    /// since a transaction of this pool may itself wait for that one.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the thread runs a transaction of another pool, and the errors of [`Outside::check`].
@@ -58,28 +58,29 @@ impl Outside {
     }
 }
 
-/// The addresses of a pool's volatile words.
+/// Returns the addresses of a pool's volatile words.
 pub(super) fn words_of(volatile: &Mapping) -> Range<u64> {
     let first = volatile.base() as u64;
     first..first + volatile.reserved()
 }
 
-/// [`ONLY`] where there are several.
+/// The value of [`ONLY`] if the thread runs several transactions.
 const SEVERAL: u64 = u64::MAX;
 
 thread_local! {
-    /// The worker of which this thread runs a transaction, by the address of a word among the volatile words of its pool; 0: none.
+    /// The worker of whose transaction this thread is inside, as the address of a word among the volatile words of its pool; 0 if there is
+    /// none.
     static ONLY: Cell<u64> = const { Cell::new(0) };
-    /// The workers, where there are several; else empty and without memory, so that there is nothing to drop, and a
-    /// transaction may run while the thread's other variables are dropped.
+    /// The workers, if there are several. Otherwise empty and without memory, so that there is nothing to drop, and a transaction may run
+    /// while the thread's other variables are dropped.
     static ALL: ManuallyDrop<RefCell<Vec<u64>>> = const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }
 
-/// The thread begins a transaction of `worker`, which is neither 0 nor [`SEVERAL`], on the pool with these volatile words; `false`: it runs one
-/// there already.
+/// Notes that the thread begins a transaction of `worker`, which is neither 0 nor [`SEVERAL`], on the pool with these volatile words.
+/// Returns false if the thread already runs a transaction of that pool.
 #[inline]
 pub(super) fn begin(worker: u64, words: impl Fn() -> Range<u64>) -> bool {
-    // One access to the thread's variable, which may be a call.
+    // Only one access to the thread's variable, since each may be a call.
     let has_begun = ONLY.with(|only| {
         let none = only.get() == 0;
         if none {
@@ -106,7 +107,7 @@ fn begin_another(worker: u64, words: &Range<u64>) -> bool {
     true
 }
 
-/// The thread's transaction of `worker` has ended; not necessarily the last that began, where threads run coroutines.
+/// Notes that the thread's transaction of `worker` has ended. If threads run coroutines, this need not be the one that began last.
 #[inline]
 pub(super) fn end(worker: u64) {
     let has_ended = ONLY.with(|only| {
@@ -134,7 +135,7 @@ fn end_one(worker: u64) {
     });
 }
 
-/// Returns whether the calling thread runs a transaction of the pool whose volatile words these are.
+/// Returns whether the calling thread runs a transaction of the pool with these volatile words.
 #[inline]
 fn is_running(words: &Range<u64>) -> bool {
     let only = ONLY.get();
@@ -142,17 +143,17 @@ fn is_running(words: &Range<u64>) -> bool {
         || (only == SEVERAL && ALL.with(|all| all.borrow().iter().any(|worker| words.contains(worker))))
 }
 
-/// Returns whether the calling thread runs a transaction of any pool but the one whose volatile words these are.
+/// Returns whether the calling thread runs a transaction of any pool but the one with these volatile words.
 pub(super) fn is_nested(words: &Range<u64>) -> bool {
     match ONLY.get() {
         0 => false,
-        // At most one of them is of this pool.
+        // At most one of the transactions is of this pool.
         SEVERAL => true,
         only => !words.contains(&only),
     }
 }
 
-/// The workers of other pools than that with these volatile words of which the thread runs transactions.
+/// Returns the workers whose transactions the thread runs, except one of the pool with these volatile words.
 pub(super) fn running_elsewhere(words: &Range<u64>) -> Vec<u64> {
     let only = ONLY.get();
     let all = if only == SEVERAL { ALL.with(|all| all.borrow().clone()) } else { vec![only] };
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn several_pools_in_any_order() {
-        // The words of pool p are 10 p up to 10 p + 10, and its worker's is 10 p + 5.
+        // Pool p has the words from 10 p to 10 p + 10, and its worker the word 10 p + 5.
         let words = |pool: u64| 10 * pool..10 * pool + 10;
         let begin = |pool: u64| begin(10 * pool + 5, || words(pool));
         let end = |pool: u64| end(10 * pool + 5);
@@ -184,7 +185,7 @@ mod tests {
                 for (place, &other) in order.iter().enumerate() {
                     assert_eq!(is_running(other), place > ended);
                 }
-                // The one that ended may begin again meanwhile.
+                // A transaction of the pool whose transaction ended may begin meanwhile.
                 assert!(begin(pool) && !begin(pool));
                 end(pool);
             }

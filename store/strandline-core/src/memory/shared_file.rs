@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::process::Process;
 
-/// An open file that several parts of a process use. The last of them gives up the lock on it, at once: a child that another thread
-/// has forked has the file, too, until it ends or executes another program, and would hold the lock for as long. A duplicate of its descriptor shares the lock and loses it, too: clone this instead.
+/// An open file that several parts of a process use. When the last of them drops it, its lock is released explicitly: a child that another
+/// thread has forked also has the file, until it ends or executes another program, and would hold the lock for as long. A duplicate of the
+/// descriptor shares the lock and loses it too, so clone this instead.
 #[derive(Clone)]
 pub struct SharedFile(Arc<Open>);
 
@@ -18,7 +19,7 @@ struct Open {
 }
 
 impl SharedFile {
-    /// The process that opened it.
+    /// Returns the process that opened the file.
     pub(crate) fn process(&self) -> Process {
         self.0.process
     }
@@ -27,7 +28,7 @@ impl SharedFile {
 impl Drop for Open {
     fn drop(&mut self) {
         if self.process.is_current() {
-            // Closing it does the same where no child has it.
+            // Closing the file also releases the lock, but only if no child has the file.
             let _ = self.file.unlock();
         }
     }

@@ -1,9 +1,9 @@
-//! Names of persistence steps and of the boundaries that worlds may observe.
+//! The names of persistence steps, and of the boundaries that worlds may observe.
 
 use super::{PersistentAddress, VolatileAddress};
 
-/// A step on which durability rests. Worlds may leave one out ([`Memory::omitted`](super::Memory::omitted))
-/// to make a mutant; the crash checker must find each of them broken.
+/// A step on which durability rests. A world can leave one out ([`Memory::omitted`](super::Memory::omitted)) to make a mutant. The crash
+/// checker must find a failure of each mutant.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -68,9 +68,9 @@ pub enum Step {
     WatermarkWriteBack,
     /// The fence after the watermark, before it is published.
     WatermarkFence,
-    /// Inert records over the rest of a log that restarts (stores).
+    /// Storing inert records over the rest of a log that restarts (stores).
     RestartInert,
-    /// Writing back every line of the run not yet written back.
+    /// Writing back every line of the run that is not yet written back.
     RestartWriteBack,
     /// The fence before the phase flips.
     RestartFence,
@@ -98,7 +98,7 @@ pub enum Step {
     RecoveryZeroFence,
     /// Recovery from an undo log marks each log's transaction as ended (a store).
     RecoveryTruncation,
-    /// It writes that mark back.
+    /// Recovery writes back that mark.
     RecoveryTruncationWriteBack,
     /// The fence after that mark.
     RecoveryTruncationFence,
@@ -132,91 +132,91 @@ pub enum Step {
     RecoveryZeroEarly,
     /// `Sync`: a commit reserves room in the ring (a wait).
     SyncRoom,
-    /// `Sync`: whoever has kept checkpoints from running tells those that wait for room (a wake).
+    /// `Sync`: a thread that has kept checkpoints from running wakes the commits that wait for room (a wake).
     SyncRoomAnnounced,
     /// `Sync`: a flush of the log makes it durable.
     SyncLogFlush,
-    /// `Sync`: who returns what was read waits until it is durable (a wait).
+    /// `Sync`: a transaction waits until the writes that it has read are durable (a wait).
     SyncReadWait,
     /// `Sync`: a checkpoint keeps commits out while it takes the dirty pages (a wait).
     SyncGate,
     /// `Sync`: a checkpoint waits for the log before it writes pages (a wait).
     SyncLogBeforePages,
-    /// `Sync`: and for the log as it ends after the pages were copied, not before (an order).
+    /// `Sync`: that wait is for the end of the log after the pages were copied, not before (an order).
     SyncLogEndAfterCopy,
-    /// `Sync`: and until a durable block says that the log is durable up to there (a wait).
+    /// `Sync`: a checkpoint also waits until a durable block says that the log is durable up to that end (a wait).
     SyncMarkBeforePages,
     /// Weakened: a block says that the log is durable up to the end of its own write.
     SyncMarkOwnWrite,
-    /// `Sync`: recovery compares what later blocks say of how far the log was durable with where it ends (a comparison).
+    /// `Sync`: recovery compares the durable end that later blocks of the log name with the end that it finds (a comparison).
     SyncMark,
     /// `Sync`: the flush between a checkpoint's pages and its slot.
     SyncHeapFlush,
     /// `Sync`: the flush between a checkpoint's slot and the reuse of the ring.
     SyncSlotFlush,
-    /// `Sync`: of the pages in memory only clean ones are given back (a comparison).
+    /// `Sync`: only clean pages are released from memory (a comparison).
     SyncGiveBackClean,
-    /// `Sync`: a larger ring is announced when no block that is needed would have another place in it (a comparison).
+    /// `Sync`: a larger ring is announced only once no live block would move (a comparison).
     SyncRingPlaces,
     /// `Sync`: recovery writes the blocks that it accepts again.
     SyncRecoveryBlocks,
     /// `Sync`: recovery drops a last transaction without commit record (a comparison).
     SyncRecoveryIncomplete,
-    /// `Sync`: recovery writes every page touched, changed or not.
+    /// `Sync`: recovery writes every page that it touches, changed or not.
     SyncRecoveryPages,
     /// `Sync`: the flush between recovery's pages and its slot.
     SyncRecoveryHeapFlush,
-    /// `Sync`: recovery takes block numbers above all that an earlier life can have used.
+    /// `Sync`: recovery chooses block numbers above all that an earlier life can have used.
     SyncRecoveryNumbers,
-    /// An optimistic search asks about its guards again when it has ended (a comparison).
+    /// An optimistic search validates its guards when it has ended (a comparison).
     OptimisticGuards,
     /// Moved: a snapshot reads the clock before it is counted.
     SnapshotEverything,
-    /// A snapshot waits until what it sees has stored home (a wait).
+    /// A snapshot waits until all transactions that it sees have stored home (a wait).
     SnapshotWait,
-    /// Moved: a snapshot looks for a version before it loads home, and not after.
+    /// Moved: a snapshot looks for a version before it loads from home, not after.
     SnapshotLookFirst,
     /// Weakened: of several versions above its time a snapshot takes the newest, not the oldest.
     SnapshotOldest,
-    /// A snapshot looks, last of all, whether it was ended (a look).
+    /// A read at a snapshot checks last whether the snapshot was ended (a comparison).
     SnapshotMark,
-    /// Moved: a transaction asks for snapshots before it takes its TxID.
+    /// Moved: a transaction counts the snapshots before it takes its TxID.
     SnapshotCount,
     /// Moved: a transaction keeps versions after it has stored home.
     SnapshotKeep,
-    /// A transaction that has kept versions says that there are newer ones (a store).
+    /// A transaction that has kept versions announces that there are newer ones (a store).
     SnapshotNewest,
-    /// Moved: a used entry gets its new TxID first.
+    /// Moved: an entry that is reused gets its new TxID first.
     SnapshotRefill,
     /// Weakened: versions are reclaimed up to the newest snapshot, not the oldest.
     SnapshotBound,
-    /// The memory of versions is given back only while there is no snapshot (a comparison).
+    /// The memory of versions is released only while there is no snapshot (a comparison).
     SnapshotGiveBackNone,
-    /// And when every transaction that may keep versions has stored home (a wait).
+    /// The memory of versions is released only when every transaction that may keep versions has stored home (a wait).
     SnapshotGiveBackWait,
-    /// And a snapshot that is counted meanwhile reads the clock after it (a wait).
+    /// A snapshot that is counted while this memory is being released reads the clock afterwards (a wait).
     SnapshotGiveBackBegin,
-    /// A large transaction keeps what it changes for snapshots that begin while it runs (a registration).
+    /// A large transaction keeps the contents that it changes for snapshots that begin while it runs (a registration).
     LargePin,
-    /// And withdraws what it has published before a snapshot is ended for want of room (a store).
+    /// The TxID that a large transaction has published is withdrawn before a snapshot is ended for want of room (a store).
     LargeWithdraw,
-    /// Whoever reclaims versions while it runs keeps those that such snapshots need (a comparison).
+    /// A thread that reclaims versions while a large transaction runs keeps those that such snapshots need (a comparison).
     LargeBound,
-    /// With a single writer a commit is published, as it is under the STM (a store).
+    /// A single-writer commit is published, as it is under the STM (a store).
     SnapshotInCommit,
     /// Free memory: chunks whose freeing is not in a durable checkpoint, or below the watermark, are not overwritten outside the log (a wait).
     FreeDurable,
-    /// Free memory: nor are chunks that a snapshot may read (a comparison).
+    /// Free memory: chunks that a snapshot may read are not overwritten outside the log either (a comparison).
     FreeSnapshots,
     /// Free memory: under the STM, the versions of a chunk's lines are raised before it is overwritten outside the log (stores).
     FreeVersions,
     /// Free memory: a punched hole is durable before its chunk is used again.
     FreePunchFlush,
-    /// Free memory: a transaction that finds its chunks held gives up the serial token and waits until they are released (a wait).
+    /// Free memory: a transaction that finds its chunks held releases the serial token and waits until the chunks are released (a wait).
     FreeWait,
-    /// Free memory: a large transaction keeps what its journal overwrites, for snapshots.
+    /// Free memory: a large transaction keeps the contents that its journal overwrites, for snapshots.
     FreeJournalVersions,
-    /// Past the log: what was written is flushed before the commit record refers to it.
+    /// Past the log: the written pages are flushed before the commit record refers to them.
     PastLogFlush,
     /// Past the log: the transactions that freed a page are durable, and have stored home, before it is written (a wait).
     PastLogDurable,
@@ -224,41 +224,41 @@ pub enum Step {
     PastLogVacated,
     /// Past the log: pages are written only if no record and no checkpoint stores to them (a comparison).
     PastLogSettled,
-    /// Past the log: nor pages that a snapshot may read (a comparison).
+    /// Past the log: pages that a snapshot may read are not written either (a comparison).
     PastLogSnapshots,
-    /// Past the log: whoever has read pages looks whether they were freed meanwhile (a comparison).
+    /// Past the log: a reader of pages checks whether they were freed meanwhile (a comparison).
     PastLogGuard,
     /// Past the log: nothing is written and committed while a backup copies the heap file (a comparison).
     PastLogBackup,
-    /// Lending: the borrower looks whether the pages were freed before it was counted (a comparison).
+    /// Lending: the borrower checks whether the pages were freed before it was counted (a comparison).
     LendMarks,
     /// Lending: no page that may be lent to a snapshot is handed out (a comparison).
     LendPages,
-    /// A large transaction writes back what it has saved in its journal.
+    /// A large transaction writes back the records of its journal.
     JournalWriteBack,
-    /// The fence between that and the journal's header.
+    /// The fence between the records and the journal's header.
     JournalFence,
     /// Writing back the header of the journal.
     JournalHeaderWriteBack,
-    /// The fence between the header and the first change of what was saved; the last one ends the journal.
+    /// The fence between the header and the first change of the saved contents. The last such fence ends the journal.
     JournalHeaderFence,
-    /// A large transaction writes back what it has changed.
+    /// A large transaction writes back the pages that it has changed.
     LargeWriteBack,
-    /// The fence between that and the end of the journal.
+    /// The fence between these pages and the end of the journal.
     LargeFence,
-    /// Writing back what was put back from a journal.
+    /// Writing back the contents that a rollback has copied from a journal.
     JournalRollBackWriteBack,
-    /// The fence between that and the end of the journal.
+    /// The fence between these contents and the end of the journal.
     JournalRollBackFence,
     /// `Sync`: a large transaction makes its journal durable before it writes pages (an order).
     SyncJournal,
     /// `Sync`: the flush between the journal and its header.
     SyncJournalFlush,
-    /// `Sync`: recovery puts back what a large transaction has changed that was cut short.
+    /// `Sync`: recovery rolls back a large transaction that was interrupted.
     SyncJournalRollBack,
     /// `Sync`: checksums of pages are flushed before a checkpoint slot says that the pages are there.
     SyncChecksumFlush,
-    /// `Sync`: what checksums say of pages is forgotten before a large transaction writes them (an order).
+    /// `Sync`: checksums of pages are forgotten before a large transaction writes the pages (an order).
     SyncForgetChecksums,
     /// `Sync`: a failed flush of a file that has grown poisons the pool.
     SyncGrowthFlush,
@@ -284,7 +284,7 @@ pub enum Step {
     DeferredGenerationAfterBarrier,
     /// SCT and DCT under strand: a transaction begins on a strand of its own (NS1).
     BeginStrand,
-    /// SCT and DCT under strand: what follows a transaction is on another strand (NS2).
+    /// SCT and DCT under strand: the operations after a transaction are on another strand (NS2).
     EndStrand,
     /// SCT and DCT: writing back the log entry.
     PrepareWriteBack,
@@ -360,17 +360,17 @@ impl Step {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// A transaction begins (again, after a conflict); one that takes its locks first holds them all.
+    /// A transaction begins (again, after a conflict). If it takes its locks first, it holds all of them.
     Begin,
     /// A transaction that stores in place has made its last store under this TxID and is about to release its
     /// locks. Its thread's stores to data since [`Begin`](Event::Begin) are its writes.
     Executed(u64),
-    /// A transaction has entered commit under this TxID; 0 where it wrote nothing. Among conflicting
-    /// transactions the later one has the higher TxID.
+    /// A transaction has entered commit under this TxID, or 0 if it wrote nothing. Of two conflicting transactions the later one has the
+    /// higher TxID.
     Commit(u64),
-    /// The transaction with this TxID is durable, and the caller may be told.
+    /// The transaction with this TxID is durable, and its caller may know that.
     Acknowledged(u64),
-    /// The transaction is about to write so many bytes from this address on to the pool's file, past the log.
+    /// The transaction is about to write this number of bytes from this address on to the pool's file, past the log.
     PastLog(PersistentAddress, u64),
     /// The transaction ends without effect.
     Abort,

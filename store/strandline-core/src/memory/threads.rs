@@ -1,11 +1,11 @@
-//! Threads that a pool starts for itself: in one place, so that each is done without where the system has none left, and none ends
-//! silently by a panic.
+//! The threads that a pool starts. They are started in one place, so that the pool works without each of them if the system has none left,
+//! and so that none ends silently by a panic.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-/// Starts a thread that runs `body`, and `panicked` with what the panic said if `body` panics.
+/// Starts a thread that runs `body`. If `body` panics, the thread calls `panicked` with the panic's message.
 ///
 /// # Errors
 /// Returns an error if the system has no thread left (`RLIMIT_NPROC`, `pids.max`).
@@ -24,7 +24,7 @@ pub fn start(
 /// Starts a thread that ends within `scope`.
 ///
 /// # Errors
-/// As for [`start`].
+/// Returns the errors of [`start`].
 pub fn start_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     body: impl FnOnce() -> T + Send + 'scope,
@@ -32,7 +32,7 @@ pub fn start_scoped<'scope, T: Send + 'scope>(
     Builder::new().name("strandline-write".into()).spawn_scoped(scope, body)
 }
 
-/// What a panic said, as the cause of a failure.
+/// Returns the message of a panic, as the cause of a failure.
 pub fn panic_error(panic: &(dyn std::any::Any + Send)) -> io::Error {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

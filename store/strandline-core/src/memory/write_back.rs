@@ -1,4 +1,4 @@
-//! The instructions that move a cache line towards memory, chosen by CPUID.
+//! The instructions that write cache lines back. CPUID tells which ones the processor has.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicU64;
 ///
 /// for instruction in WriteBackInstruction::ALL {
 ///     let options = Options { instruction: Some(instruction), ..options.clone() };
-///     // A database is not opened with an instruction that the processor lacks.
+///     // A database cannot be opened with an instruction that the processor lacks.
 ///     let opened = Database::open(&path, &options).is_ok();
 ///     assert_eq!(opened, instruction.is_supported(), "{}", instruction.name());
 /// }
@@ -25,7 +25,7 @@ pub enum WriteBackInstruction {
     Clwb,
     /// `clflushopt`: evicts the line, without ordering.
     Clflushopt,
-    /// `clflush`: evicts the line, one after another. What the Blurred Persistence paper used.
+    /// `clflush`: evicts the lines one after another. The Blurred Persistence paper used it.
     Clflush,
 }
 
@@ -33,7 +33,7 @@ impl WriteBackInstruction {
     /// All instructions, best first.
     pub const ALL: [Self; 3] = [Self::Clwb, Self::Clflushopt, Self::Clflush];
 
-    /// The instruction's mnemonic, as `--instruction` takes it.
+    /// Returns the instruction's mnemonic, which `--instruction` takes.
     pub fn name(self) -> &'static str {
         match self {
             Self::Clwb => "clwb",
@@ -47,7 +47,7 @@ impl WriteBackInstruction {
         imp::supported(self)
     }
 
-    /// The best instruction this processor has; `None` on processors without any that we know.
+    /// Returns the best instruction of this processor; `None` if it has none of these.
     pub fn best() -> Option<Self> {
         Self::ALL.into_iter().find(|i| i.is_supported())
     }
@@ -58,7 +58,7 @@ mod imp {
     use super::*;
     use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-    // Later versions of Rust than the oldest that is supported have it safe.
+    // In later versions of Rust than the oldest supported one, these intrinsics are safe.
     #[allow(unused_unsafe)]
     pub fn supported(instruction: WriteBackInstruction) -> bool {
         // SAFETY: every x86-64 processor has `cpuid`, and leaf 0, which says whether it has leaf 7, and leaf 1.
@@ -73,8 +73,8 @@ mod imp {
 
     pub fn write_back(instruction: WriteBackInstruction, word: &AtomicU64) {
         let at = word.as_ptr();
-        // SAFETY: the address comes from a live reference, and these instructions neither read nor change
-        // what a program can observe. The instruction was found supported when it was chosen.
+        // SAFETY: the address comes from a live reference, and these instructions change nothing that a program can observe. The
+        // instruction was found to be supported when it was chosen.
         unsafe {
             match instruction {
                 WriteBackInstruction::Clwb => {
@@ -91,14 +91,14 @@ mod imp {
     }
 
     pub fn prefetch(word: *const AtomicU64) {
-        // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; SSE is part of x86-64.
+        // SAFETY: a prefetch changes nothing and never faults, whatever the address; SSE is part of x86-64.
         unsafe {
             std::arch::asm!("prefetcht0 [{}]", in(reg) word, options(nostack, preserves_flags, readonly))
         }
     }
 
     pub fn prefetch_for_write(word: *const AtomicU64) {
-        // SAFETY: a prefetch changes nothing and faults nowhere, whatever the address; processors without prefetchw take it as a
+        // SAFETY: a prefetch changes nothing and never faults, whatever the address; processors without `prefetchw` execute it as a
         // no-operation.
         unsafe { std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags)) }
     }
@@ -122,11 +122,11 @@ mod imp {
         }
     }
 
-    /// Stores a line as four pairs of words, of which each word is stored at once.
+    /// Stores a line as four pairs of words. Each word is stored atomically.
     pub fn store_line_non_temporal(words: &[AtomicU64; 8], pairs: &[[u64; 2]; 4]) {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128};
-        // SAFETY: the references are live, the first one of 64 aligned bytes, and SSE2 is part of x86-64. An aligned 16-byte movntdq
-        // stores each of its 8-byte halves at once.
+        // SAFETY: the references are live, `words` is 64 aligned bytes, and SSE2 is part of x86-64. An aligned 16-byte `movntdq` stores
+        // each of its 8-byte halves atomically.
         unsafe {
             let (to, from) = (words.as_ptr().cast::<__m128i>(), pairs.as_ptr().cast::<__m128i>());
             std::arch::asm!("movntdq [{0}], {1}", "movntdq [{0} + 16], {2}", "movntdq [{0} + 32], {3}", "movntdq [{0} + 48], {4}",
@@ -137,11 +137,11 @@ mod imp {
     }
 
     pub fn ticks() -> u64 {
-        // SAFETY: rdtsc exists on every x86-64 processor and user mode may run it wherever Linux does.
+        // SAFETY: `rdtsc` exists on every x86-64 processor, and Linux lets user mode execute it.
         unsafe { std::arch::x86_64::_rdtsc() }
     }
 
-    /// Ticks in `ns` nanoseconds, measured once against the system's clock.
+    /// Returns the number of ticks in `ns` nanoseconds, measured once against the system's clock.
     pub fn ticks_in(ns: u64) -> u64 {
         static TICKS_PER_MS: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
         let per_ms = *TICKS_PER_MS.get_or_init(|| {
@@ -155,8 +155,8 @@ mod imp {
     }
 }
 
-/// Without inline assembly: other processors and tools. No write-back instruction is supported here, and nothing here is reached but
-/// the fence and the hint: the domains that write back refuse to open.
+/// For processors and tools without this inline assembly. No write-back instruction is supported here, so the domains that need one refuse
+/// to open, and only the fences and the prefetch are called.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod imp {
     use super::*;
@@ -191,7 +191,7 @@ mod imp {
     }
 }
 
-/// The instructions of this processor that order stores and write them back, for programs that observe what they do.
+/// The instructions of this processor that order stores and write them back, for programs that observe their effects.
 #[cfg(feature = "worlds")]
 #[derive(Clone, Copy, Debug)]
 pub struct StoreInstructions {
@@ -226,7 +226,7 @@ impl StoreInstructions {
         imp::write_back(WriteBackInstruction::Clflush, word);
     }
 
-    /// Executes `clwb` for the word's line, or the best instruction instead of it that the processor has.
+    /// Executes `clwb` for the word's line, or the best instruction that the processor has instead.
     pub fn clwb(&self, word: &AtomicU64) {
         imp::write_back(self.write_back, word);
     }

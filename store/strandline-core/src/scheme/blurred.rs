@@ -132,7 +132,7 @@ impl Logging for Executing {
     }
 }
 
-/// Volatile checkpoint with bulk persistence.
+/// The volatile checkpoint with bulk persistence.
 pub struct BulkPersistence;
 
 impl Checkpoint for BulkPersistence {
@@ -206,7 +206,7 @@ pub fn wait_for_commits<M: Memory>(view: &View<M>, last: u64, step: Step) -> Res
 /// commit.
 ///
 /// # Errors
-/// As for [`wait_for_commits`].
+/// Returns the errors of [`wait_for_commits`].
 pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
     let memory = &view.memory;
     let old = memory.load(SharedLayout::PUBLISHED_WATERMARK);
@@ -225,7 +225,7 @@ pub(crate) fn persist_in_bulk<M: Memory>(view: &View<M>) -> Result<()> {
 /// Persists all transactions so far in bulk, while others run. Their log records then need not be replayed any more.
 ///
 /// # Errors
-/// As for [`wait_for_commits`].
+/// Returns the errors of [`wait_for_commits`].
 pub fn persist_everything<M: Memory>(view: &View<M>) -> Result<()> {
     view.memory.lock_unless_deadlocked(SharedLayout::BULK)?;
     let persisted = persist_in_bulk(view);
@@ -304,7 +304,7 @@ pub fn raise_watermark<M: Memory>(memory: &M, watermark: u64) {
 /// Collects the home lines of the transactions in log `index` above `old` and up to `watermark`. Returns the range of the records that it has read.
 ///
 /// The log's owner may meanwhile append records past those that are read here. It may restart the log only if none of these transactions is in it;
-/// this may then read anything, and at worst writes back some lines in vain.
+/// this may then read anything, and at worst writes back some lines redundantly.
 fn collect_home_lines<M: Memory>(
     view: &View<M>,
     index: u64,

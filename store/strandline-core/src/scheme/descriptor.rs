@@ -15,10 +15,10 @@ use crate::transaction::Concurrency;
 /// A scheme, represented by its descriptor.
 pub type SchemeKind = &'static SchemeDescriptor;
 
-/// What makes acknowledged transactions of a scheme durable.
+/// The mechanism that makes acknowledged transactions of a scheme durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Nothing: a crash loses them.
+    /// None: a crash loses them.
     Nobody,
     /// The scheme's own log.
     Software,
@@ -29,7 +29,7 @@ pub enum Durability {
 /// A mode of a scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
-    /// How its transactions are isolated.
+    /// The control that isolates its transactions.
     pub concurrency: Concurrency,
     /// The name in `strandline-lab list`.
     pub name: &'static str,
@@ -88,7 +88,7 @@ pub struct SchemeDescriptor {
     pub source: &'static str,
     /// A description of one line, for `strandline-lab list`.
     pub description: &'static str,
-    /// What makes its acknowledged transactions durable.
+    /// The mechanism that makes its acknowledged transactions durable.
     pub durability: Durability,
     /// True if it runs on real memory. Other schemes issue persist barriers, or rely on an order of persists or on hardware that no processor has.
     /// They exist for the recorder, the crash checker and the simulator.

@@ -1,12 +1,12 @@
 //! Software schemes: how they keep a transaction's writes until it commits, make them durable, and recover them.
 //!
-//! Each scheme's file begins with its protocol, what a crash at each step leaves, and why recovery is correct.
+//! Each scheme's file begins with its protocol, the state that a crash at each step leaves, and an argument that recovery is correct.
 
 mod blurred;
-mod current;
 mod descriptor;
 mod erased;
 mod line_set;
+mod pool_scheme;
 mod product;
 mod recovery;
 mod redo;
@@ -16,13 +16,13 @@ pub use blurred::{
     BPPM, BULK_LOG, BULK_STEPS, Blurred, BulkPersistence, Executing, PAPER, persist_everything,
     persist_up_to, raise_watermark, unless_covered, wait_for_commits,
 };
-pub(crate) use current::{adopt, current, drain, forget_logs, mark_unprotected};
-pub use current::{check_transaction, logs, recover, zero_logs};
 pub use descriptor::{
     Barrier, CommitCost, Durability, Leftover, Mode, Persistency, SchemeDescriptor, SchemeKind, Schemes,
 };
 pub use erased::{AnyScheme, Erased, Of, OperationsOn, OperationsOnAll, SchemeMemory, SchemeObject};
 pub use line_set::LineSet;
+pub(crate) use pool_scheme::{adopt, current, drain, forget_logs, mark_unprotected};
+pub use pool_scheme::{check_transaction, logs, recover, zero_logs};
 pub use product::{PRODUCT, Product};
 pub use recovery::{Reading, RecoveryReport, RecoveryStep};
 pub use redo::{Checkpoint, Logging, REDO_STEPS, RESTART_FENCE_RETRY, Redo, leave_records};
@@ -50,13 +50,13 @@ pub struct Full;
 /// let place = scheme.write(&view, layout.root(0), 5, None).unwrap();
 /// assert_eq!((scheme.value(&view, place), view.memory.load(layout.root(0))), (5, 0), "kept apart");
 /// scheme.commit(&view, &WriteSet::default(), 1);
-/// // It is durable: should nobody store it home, recovery does.
+/// // It is durable: if it is never stored home, recovery does so.
 /// recover(&view, Schemes::default(), |_| ())?;
 /// assert_eq!(view.memory.load(layout.root(0)), 5);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Scheme: Sized {
-    /// Whether a helper should run [`Scheme::help`] beside the workers.
+    /// True if a helper should run [`Scheme::help`] beside the workers.
     const HELPER: bool = false;
     /// True if [`Scheme::write`] stores home immediately. A commit then stores nothing home, readers take the writer's lock, and [`Scheme::abort`]
     /// undoes the stores.

@@ -14,7 +14,7 @@
 //! reused without harm. Within a life, each word of a log durably carries the other torn bit when a run begins (`log/thread_log.rs`). This holds for
 //! all schemes that use this recovery: BASE, MNE, BP(XIL), BP(VCBP), BPPM, `bppm-counted` and WrAP.
 
-use super::current::{check_transaction, logs, zero_logs};
+use super::pool_scheme::{check_transaction, logs, zero_logs};
 use crate::error::Result;
 use crate::layout::{Layout, SharedLayout, View};
 use crate::log::{
@@ -22,7 +22,7 @@ use crate::log::{
 };
 use crate::memory::{Memory, PersistentAddress, Step};
 
-/// How recovery recognizes a committed transaction in a log.
+/// The way in which recovery recognizes a committed transaction in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// Each block's torn bit shows whether the block was written; abort records bridge holes.
@@ -126,7 +126,7 @@ pub fn recover<M: Memory>(
     Ok(report)
 }
 
-/// How the logs are scanned.
+/// The parameters of a scan of the logs.
 #[derive(Clone, Copy)]
 struct LogScan {
     reading: Reading,

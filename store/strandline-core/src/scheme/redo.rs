@@ -26,7 +26,7 @@ use crate::transaction::{Concurrency, Statistics, WriteSet};
 
 /// The way of a transaction into its worker's log.
 pub trait Logging: Default {
-    /// How recovery reads the log.
+    /// The way in which recovery reads the log.
     const READING: Reading;
     /// Number of records at the end of each log that this way needs for itself. The checkpoint may share them.
     const RESERVED: u32 = 0;
@@ -73,7 +73,7 @@ pub trait Logging: Default {
 pub trait Checkpoint {
     /// Number of records at the end of each log that this way needs for itself.
     const RESERVED: u32;
-    /// Whether a helper must run beside the workers ([`Scheme::help`]).
+    /// True if a helper must run beside the workers ([`Scheme::help`]).
     const HELPER: bool = false;
     /// Like [`Scheme::IS_AWAITED`].
     const AWAITS: bool = false;
@@ -102,7 +102,7 @@ pub struct Redo<L, C> {
     logging: L,
     /// True if the log is a volatile execution area that restarts with each transaction, which executes there. It is in the `Sync` domain.
     volatile: bool,
-    /// Whether the running transaction began in an empty log.
+    /// True if the running transaction began in an empty log.
     began_empty: bool,
     checkpoint: std::marker::PhantomData<C>,
 }

@@ -1,14 +1,14 @@
-//! Byte strings in the pool: filled up with zeros to whole words.
+//! Byte strings in the pool, padded with zeros to whole words.
 
 use super::value::with_buffer;
 use crate::error::Error;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Words read or written at a time.
+/// The number of words that are read or written at a time.
 const PIECE: usize = 64;
 
-/// Up to eight bytes as a word.
+/// Returns up to eight bytes as a word.
 #[inline]
 pub fn word_of(bytes: &[u8]) -> u64 {
     if let Ok(whole) = bytes.try_into() {
@@ -19,7 +19,7 @@ pub fn word_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Puts `bytes` into as many words as they take, or as there are.
+/// Encodes `bytes` into `words`, padded with zeros. Bytes for which there are no words are left out.
 #[inline]
 pub fn put_bytes(words: &mut [u64], bytes: &[u8]) {
     let (whole, rest) = bytes.as_chunks::<8>();
@@ -33,7 +33,7 @@ pub fn put_bytes(words: &mut [u64], bytes: &[u8]) {
     }
 }
 
-/// Writes `bytes` from `at` on.
+/// Writes `bytes`, padded to whole words, from address `at` on.
 #[inline]
 pub fn write_bytes(tx: &mut impl Transaction, at: PersistentAddress, bytes: &[u8]) -> Result<(), Abort> {
     with_piece(bytes.len(), |buffer| write_bytes_by(tx, at, bytes, buffer))
@@ -54,7 +54,7 @@ fn write_bytes_by(
     Ok(())
 }
 
-/// Writes those words of `new` that differ from what is at `at`.
+/// Writes only the words of `new` that differ from those at `at`.
 #[inline]
 pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
     if let &[word] = new {
@@ -94,7 +94,7 @@ fn rewrite_by(
     Ok(())
 }
 
-/// Whether more than `most` words at `at` differ from those of `new`.
+/// Returns whether more than `most` of the words at `at` differ from `new`.
 pub fn differs_in_more(
     tx: &mut impl Read,
     at: PersistentAddress,
@@ -113,13 +113,13 @@ pub fn differs_in_more(
     Ok(false)
 }
 
-/// Calls `body` with a buffer for the words of so many bytes, or for a piece of them.
+/// Calls `body` with a buffer for `bytes` bytes, but for at most [`PIECE`] words.
 #[inline]
 fn with_piece<R>(bytes: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
     with_buffer(bytes.div_ceil(8).min(PIECE) as u64, body)
 }
 
-/// Whether the bytes at `at` are `bytes`.
+/// Returns whether the bytes at `at` equal `bytes`.
 #[inline]
 pub fn equals(tx: &mut impl Read, at: PersistentAddress, bytes: &[u8]) -> Result<bool, Abort> {
     // Most keys are short.
@@ -156,7 +156,8 @@ fn equals_by(
     Ok(true)
 }
 
-/// Reads `length` bytes from `at` on into `bytes`, which grows only as the reading succeeds.
+/// Replaces the contents of `bytes` by the `length` bytes at `at`. The vector grows piece by piece, so that a damaged length allocates no
+/// more than could be read.
 pub fn read_bytes(
     tx: &mut impl Read,
     at: PersistentAddress,
@@ -191,11 +192,11 @@ fn read_bytes_by(
     Ok(())
 }
 
-/// Up to so many words are read without a look at the block that holds them: they need no memory, and looking would
-/// cost more than reading.
+/// The number of words up to which a read does not check the block first: a buffer of this size is on the stack, and the check would cost
+/// more than the read.
 pub const FEW: u64 = 64;
 
-/// Reads words: those of a type mostly, so that the compiler knows how many.
+/// Reads words. Inlined, so that the compiler knows their number, which is mostly that of a type.
 #[inline]
 pub fn read_few(tx: &mut impl Read, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
     match into {
@@ -208,14 +209,14 @@ pub fn read_few(tx: &mut impl Read, at: PersistentAddress, into: &mut [u64]) -> 
     Ok(())
 }
 
-/// Refuses a length of `words` words that the block at `block` has no room for, unless it is of few: before memory is
-/// taken for it, so that a damaged length is an error and not an exhausted machine.
+/// Fails if the block at `block` has no room for `words` words, unless they are at most [`FEW`]. Callers check before they allocate memory
+/// for the words, so that a damaged length is reported as damage and does not exhaust the memory.
 #[inline]
 pub fn check_length(tx: &mut impl Read, block: PersistentAddress, words: u64) -> Result<(), Abort> {
     if words <= FEW { Ok(()) } else { check_room(tx, block, words) }
 }
 
-/// Refuses a length of `words` words that the block at `block` has no room for.
+/// Fails if the block at `block` has no room for `words` words.
 #[cold]
 pub fn check_room(tx: &mut impl Read, block: PersistentAddress, words: u64) -> Result<(), Abort> {
     let room = tx.find_block(block)?.unwrap_or(0) / 8;
@@ -223,12 +224,12 @@ pub fn check_room(tx: &mut impl Read, block: PersistentAddress, words: u64) -> R
         return Ok(());
     }
     Err(tx.fail(Error::damaged(format!(
-        "{words} words are said to be at {:#x}, where there are {room}",
+        "the length of what is stored at {:#x} is damaged: it says {words} words, and the block has {room}",
         block.offset()
     ))))
 }
 
-/// Calls `body` with the words of the `bytes` bytes that begin `offset` words into the block at `block`.
+/// Calls `body` with the words of the `bytes` bytes that begin at word `offset` of the block at `block`, and with `bytes`.
 #[inline]
 pub fn with_words<T: Read, R>(
     tx: &mut T,

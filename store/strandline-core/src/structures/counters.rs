@@ -4,21 +4,21 @@
 //! block    16 lines, each with a count in its first word. The sum of these, modulo 2^64, is the number of keys
 //! ```
 //!
-//! A worker counts the keys that it inserts and removes in one of the lines, its own unless there are more workers than lines. The structure's header has
-//! the address of the block in the upper 48 bits of a word whose lower 16 bits serve another purpose.
+//! A worker counts the keys that it inserts and removes in a line of its own; workers share lines if there are more than 16. The
+//! structure's header has the address of the block in the upper 48 bits of a word whose lower 16 bits serve another purpose.
 
 use super::survey::Survey;
 use crate::error::{self, Error};
 use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Number of lines, the number of logs and therefore of workers in an ordinary pool.
+/// The number of lines: as many as an ordinary pool has logs, and therefore workers.
 const LINES: u64 = 16;
-/// Words of a line.
+/// The number of words in a line.
 const LINE_WORDS: u64 = LINE_BYTES / 8;
-/// Words of a block.
+/// The number of words in a block.
 const WORDS: u64 = LINES * LINE_WORDS;
-/// The lowest bit of the block's address in the word of the header.
+/// The number of bits by which the block's address is shifted in the header's word.
 const SHIFT: u32 = 16;
 
 /// The counters of a structure, if it has any.
@@ -110,8 +110,8 @@ impl Counters {
         }
     }
 
-    /// Notes the block of the counters of the structure `what` at `at`, and compares their sum with `keys`, the keys that a walk has found; `None` if
-    /// damage has kept the walk from finding all.
+    /// Notes the block of the counters of the structure `what` at `at`, and compares their sum with `keys`, the number of keys that a walk
+    /// found. `keys` is `None` if damage kept the walk from finding all of them.
     pub fn survey<S: Survey>(
         self,
         survey: &mut S,

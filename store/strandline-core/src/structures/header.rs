@@ -1,38 +1,38 @@
-//! What the headers of all structures share: the tag, and how a structure is found from its root.
+//! The tag, which the headers of all structures begin with, and the lookup of a structure by its root.
 //!
 //! ```text
 //! tag   bits 48..64 magic · 40..48 structure · 32..40 type of keys · 24..32 type of values · 0..24 parameter
 //! ```
 //!
-//! The parameter is the structure's own: words in a value, pairs in a node.
+//! The meaning of the parameter depends on the structure: words in a value, or pairs in a node.
 
 use crate::error::Error;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5c1d;
-/// The parameter's largest value.
+/// The parameter's largest value, which is also its mask in a tag.
 pub const PARAMETER_MASK: u64 = (1 << 24) - 1;
 
-/// The kinds of structures; the numbers are part of the pool format. 4, 8 and 10 stand for trees with other nodes, 2 for a hash
-/// table with other buckets.
+/// The kinds of structures. The numbers are part of the pool format. Do not reuse 2, 4, 8 and 10: earlier versions used them for trees with
+/// other nodes (4, 8, 10) and for a hash table with other buckets (2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Words in a row.
+    /// A fixed number of words.
     Array = 1,
-    /// Chains under a fixed number of buckets.
+    /// A hash table with a fixed number of buckets, each a chain.
     HashTable = 13,
     /// A balanced binary tree.
     RedBlackTree = 3,
-    /// A tree whose pairs are in leaves that are linked.
+    /// A tree whose pairs are in linked leaves.
     BPlusTree = 9,
-    /// A hash table from bytes to bytes, whose long chains become tables.
+    /// A hash table from byte strings to byte strings. A long chain becomes a table.
     KeyValueStore = 5,
-    /// Chains of edges under a fixed number of vertices.
+    /// A graph with a fixed number of vertices, each with a chain of edges.
     Graph = 6,
     /// A ring of entries.
     Queue = 7,
-    /// A tree whose pairs are in all its nodes.
+    /// A tree that has pairs in all its nodes.
     BTree = 11,
     /// A tree whose nodes are sorted arrays.
     SortedTree = 12,
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What reports and errors call it.
+    /// The name of the structure in reports and errors.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Array => "array",
@@ -70,28 +70,28 @@ impl Kind {
         Self::PageTree,
     ];
 
-    /// The tag of a structure of this kind with parameter 0.
+    /// Returns the tag of a structure of this kind with parameter 0.
     pub fn tag(self, key_type: u8, value_type: u8) -> u64 {
         MAGIC << 48 | (self as u64) << 40 | u64::from(key_type) << 32 | u64::from(value_type) << 24
     }
 
-    /// The error of opening it at a root that is 0.
+    /// Returns the error for opening the structure at a root that is 0.
     pub fn missing(self, root: PersistentAddress) -> Error {
         Error::Missing { what: self.name(), root: root.offset() }
     }
 
-    /// The error of opening it at a root with another tag.
+    /// Returns the error for opening the structure at a root with another tag.
     pub fn wrong(self, root: PersistentAddress) -> Error {
         Error::WrongStructure { what: self.name(), root: root.offset() }
     }
 
-    /// The error of opening one whose creation, in several transactions, was cut short.
+    /// Returns the error for opening a structure whose creation, in several transactions, was interrupted.
     pub fn incomplete(self, root: PersistentAddress) -> Error {
         Error::Incomplete { what: self.name(), root: root.offset() }
     }
 
-    /// Fails unless a block of the heap with room for `words` words begins at `at`, so that a damaged link does not lead a write
-    /// anywhere else. Where that is asked does not matter as long as the transaction ends with the answer.
+    /// Fails unless a block of the heap with room for `words` words begins at `at`, so that a write cannot follow a damaged link to any
+    /// other place. The caller may check before or after the write, if a failure ends the transaction.
     pub fn check_block(
         self,
         tx: &mut impl Transaction,
@@ -105,27 +105,27 @@ impl Kind {
         }
     }
 
-    /// Ends the transaction because a structure of this kind contradicts itself at `at`.
+    /// Fails the transaction with [`Error::Damaged`]: the structure at `at` has `how`.
     #[cold]
     pub fn damaged(self, tx: &mut impl Read, at: PersistentAddress, how: &str) -> Abort {
         tx.fail(Error::damaged(format!("the {} has {how} at {:#x}", self.name(), at.offset())))
     }
 }
 
-/// What a key-value store is called.
+/// The name of a key-value store in reports and errors.
 pub const KEY_VALUE_STORE: &str = "key-value store";
 
-/// What the structure with this tag is called, if it is a tag.
+/// Returns the name of the structure with this tag; `None` if it is not a tag.
 pub fn describe(tag: u64) -> Option<&'static str> {
     let kind = tag >> 40 & 0xff;
     let is_kind = |known: &Kind| tag >> 48 == MAGIC && *known as u64 == kind;
     Kind::ALL.into_iter().find(is_kind).map(Kind::name)
 }
 
-/// The address of the header that `root` names, `None` if the root is empty.
+/// Returns the address and the words of the header that `root` refers to; `None` if the root word is 0.
 ///
 /// # Errors
-/// What hangs there has another tag than `tag`, whatever the parameter: [`Error::WrongStructure`].
+/// Returns [`Error::WrongStructure`] if the header's tag, apart from the parameter, is not `tag`.
 pub fn find<const WORDS: usize>(
     tx: &mut impl Read,
     kind: Kind,
@@ -143,7 +143,7 @@ pub fn find<const WORDS: usize>(
     Ok(Some((at, words)))
 }
 
-/// Notices when a chain of nodes runs in a circle (Brent's algorithm: one comparison for each step).
+/// Detects that a chain of nodes is a circle (Brent's algorithm: one comparison a step).
 #[derive(Debug)]
 pub struct CircleGuard {
     mark: PersistentAddress,
@@ -152,14 +152,14 @@ pub struct CircleGuard {
 }
 
 impl Default for CircleGuard {
-    /// At the beginning of a chain.
+    /// Returns a guard for the beginning of a chain.
     fn default() -> Self {
         Self { mark: PersistentAddress::NULL, steps: 0, limit: 16 }
     }
 }
 
 impl CircleGuard {
-    /// Tells of the next node; whether the chain has been there before, which is noticed a while later.
+    /// Notes the next node. Returns whether the chain has been there before; a circle is noticed after it was gone through a few times.
     pub fn closes(&mut self, node: PersistentAddress) -> bool {
         self.steps += 1;
         if self.steps == self.limit {

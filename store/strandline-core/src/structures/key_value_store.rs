@@ -1,4 +1,4 @@
-//! A key-value store: a hash index over byte strings of any length, which grows with what it holds.
+//! A key-value store: a hash index over byte strings of any length, which grows with its contents.
 //!
 //! ```text
 //! header   word 0 tag · word 1 buckets · word 2 their address · word 3 initialised
@@ -10,16 +10,16 @@
 //!          then the key, then the value, each filled up with zeroes to whole words
 //! ```
 //!
-//! A key is compared in full, after hash and length agree. A value that takes as many words as the one before
-//! is written over it, and only the words that differ; otherwise a new node takes the old one's place in the
-//! chain. The hash is part of the format: it is computed word by word with a folded 128-bit product. The
-//! bucket comes from its upper part, the cell of a further table from six bits of its lower part for each step.
+//! A key is compared in full, after hash and length agree. If the new value of a key takes as many words as the old one, the words that
+//! differ are overwritten in place; otherwise a new node takes the old one's place in the chain. The hash is part of the format: it is
+//! computed word by word with a folded 128-bit product. Its upper part chooses the bucket, and six bits of its lower part the cell of each
+//! further table.
 //!
-//! A key that comes to a chain of eight nodes turns the cell into a table and shares the nodes out, in the same
-//! transaction. So the store grows where it is full and nowhere else: there is no count that every writer would
-//! change, and no moment at which everything is moved. Tables are not given back before the store is.
+//! If the chain of a new key has eight nodes already, the inserting transaction turns the cell into a table and distributes the nodes over
+//! its cells. So the store grows only where it is full: there is no count that every writer would change, and no moment at which all nodes
+//! are moved. Tables are freed together with the store.
 //!
-//! Invariants: a chain ends; every key is in its own cell's chain, once, with its own hash.
+//! Invariants: every chain ends; every key is once in the chain of its own cell, and its node has its hash.
 
 mod walks;
 
@@ -33,7 +33,7 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Runner, Transaction};
 
 const KIND: Kind = Kind::KeyValueStore;
-/// The names of blocks in errors of a [`Walk`].
+/// The name of a node in errors of a [`Walk`].
 const NODE_NAME: &str = "a key-value store's node";
 const TABLE_NAME: &str = "a key-value store's table";
 const NEXT: u64 = 0;
@@ -41,18 +41,18 @@ const HASH: u64 = 1;
 const LENGTHS: u64 = 2;
 const KEY: u64 = 3;
 
-/// Words of a node with one of key and one of value, which is written in place.
+/// Words in a node with a key and a value of one word each. Such a node is written by one call.
 const SHORTEST_NODE: u64 = KEY + 2;
-/// Words of a node that is put together before it is written.
+/// Words in the largest node that is assembled in a buffer before it is written.
 const SHORT_NODE: u64 = 8;
-/// Nodes in a chain from which on a further key makes its cell a table.
+/// The length at which a chain becomes a table when another key is inserted.
 const LONG_CHAIN: u64 = 8;
-/// Cells in a further table, and the bits of the hash that choose one.
+/// The number of cells in a further table.
 const CELLS: u64 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 6;
-/// Tables below one another: then the hash is used up, and chains grow.
+/// The greatest depth of tables. Below it, the bits of the hash are used up and chains grow.
 const MAX_DEPTH: u32 = 64 / CELL_BITS;
-/// Set in a cell that leads to a table.
+/// The bit that is set in a cell that refers to a table.
 const TABLE: u64 = 1;
 
 /// A persistent key-value store.
@@ -72,19 +72,19 @@ pub struct KeyValueStore {
     buckets: Words,
 }
 
-/// A cell that holds a chain.
+/// A cell that refers to a chain, or is empty.
 #[derive(Clone, Copy)]
 struct Cell {
     at: PersistentAddress,
-    /// The first node.
+    /// The address of the first node, 0 if there is none.
     head: u64,
-    /// Tables above it.
+    /// The number of further tables between the buckets and this cell.
     depth: u32,
-    /// The table, or the buckets, that it is in.
+    /// The address of the table, or of the buckets, that has the cell.
     table: PersistentAddress,
 }
 
-/// How far a walk over all chains has come: the number of the cell in each table on the way to the last one.
+/// The state of a walk over all chains: the number of the cell in each table on the way to the last chain.
 #[derive(Clone, Debug, Default)]
 pub struct Position {
     path: Vec<u64>,
@@ -92,12 +92,12 @@ pub struct Position {
 }
 
 impl Position {
-    /// The work of the walk so far.
+    /// Returns the bound on the walk's work.
     pub fn walk(&mut self) -> &mut Walk {
         &mut self.walk
     }
 
-    /// Returns whether keys of this hash belong to the chain here, in a store of so many buckets.
+    /// Returns whether keys with this hash belong to the chain at this position, in a store with `buckets` buckets.
     fn holds(&self, hash: u64, buckets: u64) -> bool {
         let steps = (0..).zip(self.path.iter().skip(1));
         self.path.first() == Some(&bucket(hash, buckets))
@@ -105,7 +105,7 @@ impl Position {
     }
 }
 
-/// The cell of a hash in the table below `depth` others.
+/// Returns the address of the cell of a hash in a table that is `depth` tables below the first further table.
 fn cell_in(table: PersistentAddress, hash: u64, depth: u32) -> PersistentAddress {
     table.word(hash >> (CELL_BITS * depth) & (CELLS - 1))
 }
@@ -113,7 +113,7 @@ fn cell_in(table: PersistentAddress, hash: u64, depth: u32) -> PersistentAddress
 /// A node of a chain.
 #[derive(Clone, Copy)]
 struct Node {
-    /// The word that leads to it.
+    /// The word that refers to the node.
     cell: PersistentAddress,
     at: PersistentAddress,
     next: u64,
@@ -131,13 +131,13 @@ impl Node {
         self.key().word(self.key_bytes.div_ceil(8))
     }
 
-    /// Words of the whole node.
+    /// Returns the number of words in the whole node.
     fn words(&self) -> u64 {
         KEY + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)
     }
 }
 
-/// The hash of a key.
+/// Returns the hash of a key.
 #[inline]
 fn hash(key: &[u8]) -> u64 {
     let fold = |a: u64, b: u64| {
@@ -156,7 +156,7 @@ fn hash(key: &[u8]) -> u64 {
     fold(hash ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Puts a node together, or what comes before its value.
+/// Encodes a node into `words`; the part before its value, if `value` is empty.
 #[inline]
 fn put_node(words: &mut [u64], head: [u64; KEY as usize], key: &[u8], value: &[u64]) {
     let (to, words) = words.split_at_mut(KEY as usize);
@@ -170,15 +170,15 @@ fn put_node(words: &mut [u64], head: [u64; KEY as usize], key: &[u8], value: &[u
 impl KeyValueStore {
     /// The longest key in bytes.
     pub const MAX_KEY_BYTES: u64 = 1 << 16;
-    /// The longest value in bytes. What a transaction can write is less, unless the pool's logs are large.
+    /// The longest value in bytes. A transaction can write as much only if the pool's logs are large enough.
     pub const MAX_VALUE_BYTES: u64 = 1 << 28;
 
-    /// Creates a store of `buckets` buckets under the root word `root`. A store of the same size that is there already is completed, if its creation
-    /// was interrupted, and opened.
+    /// Creates a store with `buckets` buckets under the root word `root`. If there is a store with as many buckets, it is opened, after its
+    /// creation was completed if that was interrupted.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if `buckets` is 0 or too large, [`Error::WrongStructure`] if something else hangs from `root`, an error if the
-    /// pool is full, and the errors of [`Runner::run`].
+    /// Returns [`Error::Parameter`] if `buckets` is 0 or too large, [`Error::WrongStructure`] if `root` refers to something else, an error
+    /// if the pool is full, and the errors of [`Runner::run`].
     pub fn create(runner: &mut impl Runner, root: PersistentAddress, buckets: u64) -> Result<Self> {
         if buckets == 0 {
             return Err(Error::Parameter("a key-value store needs a bucket".into()));
@@ -189,8 +189,8 @@ impl KeyValueStore {
     /// Opens the store under the root word `root`.
     ///
     /// # Errors
-    /// Returns [`Error::Missing`] if there is none, [`Error::WrongStructure`] if something else is there, and [`Error::Incomplete`] if its creation
-    /// was interrupted.
+    /// Returns [`Error::Missing`] if the root word is 0, [`Error::WrongStructure`] if it refers to something else, and
+    /// [`Error::Incomplete`] if the store's creation was interrupted.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         let buckets = Words::open(tx, KIND, root, KIND.tag(0, 0))?;
         if buckets.length == 0 {
@@ -204,14 +204,14 @@ impl KeyValueStore {
         Ok(Self { buckets: Words::create_at(tx, at, KIND.tag(0, 0), buckets)? })
     }
 
-    /// Fails unless the cell may be written.
+    /// Fails unless the block of the cell's table is large enough to be written to.
     #[inline]
     fn check_cell(&self, tx: &mut impl Transaction, cell: Cell) -> Result<(), Abort> {
         let words = if cell.depth == 0 { self.buckets.length } else { CELLS };
         KIND.check_block(tx, cell.table, words)
     }
 
-    /// Fails unless `word`, the cell or the first word of a node in its chain, may be written.
+    /// Fails unless `word`, which is the cell or the first word of a node in its chain, is in a block that may be written to.
     #[inline]
     fn check_link(
         &self,
@@ -222,21 +222,21 @@ impl KeyValueStore {
         if word == cell.at { self.check_cell(tx, cell) } else { KIND.check_block(tx, word, KEY) }
     }
 
-    /// Words in a header.
+    /// The number of words in a header.
     pub const HEADER_WORDS: usize = words::HEADER_WORDS;
 
-    /// The store whose header, found at `at`, is `header`.
+    /// Returns the store whose header, found at `at`, has the words `header`.
     #[inline]
     pub fn of_header(tx: &mut impl Read, at: PersistentAddress, header: &[u64]) -> Result<Self, Abort> {
         Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
     }
 
-    /// How many buckets the table has, fixed at its creation.
+    /// Returns the number of buckets in the table, which is fixed at its creation.
     pub fn buckets(&self) -> u64 {
         self.buckets.length
     }
 
-    /// Returns the number of buckets that have become further tables.
+    /// Returns the number of buckets that have become further tables. Tables below these are not counted.
     ///
     /// # Errors
     /// Returns an error after a conflict.
@@ -248,21 +248,22 @@ impl KeyValueStore {
         Ok(tables)
     }
 
-    /// The word of `key`'s bucket: what an operation on the key uses hangs from it.
+    /// Returns the address of `key`'s bucket, from which an operation on the key reaches every word that it uses.
     pub fn bucket_of(&self, key: &[u8]) -> PersistentAddress {
         self.buckets.word(bucket(hash(key), self.buckets.length))
     }
 
-    /// The cell in whose chain `key` would be, its node if it is there, and the number of other nodes on the way.
+    /// Returns the cell whose chain `key` belongs to, the key's node if there is one, and the number of other nodes before it.
     #[inline]
     fn locate(&self, tx: &mut impl Read, hash: u64, key: &[u8]) -> Result<(Cell, Option<Node>, u64), Abort> {
-        // Whoever has written nothing yet asks nothing but the words. If that fails, the transaction tells why.
+        // A transaction that has written nothing reads the words directly, without a look at the write set. If that fails, the search below
+        // repeats it and reports the error.
         if let Some(mut plain) = tx.plain()
             && let Ok(found) = self.locate_by(&mut plain, hash, key)
         {
             return Ok(found);
         }
-        // Taken apart, so that what was found stays in registers.
+        // Destructured, so that the result stays in registers.
         let (cell, node, others) = self.locate_called(tx, hash, key)?;
         Ok((cell, node, others))
     }
@@ -289,7 +290,7 @@ impl KeyValueStore {
         Ok((cell, node, others))
     }
 
-    /// The cell in whose chain keys of this hash are.
+    /// Returns the cell to whose chain keys with this hash belong.
     #[inline]
     fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
         let at = self.buckets.word(bucket(hash, self.buckets.length));
@@ -298,12 +299,12 @@ impl KeyValueStore {
         if head & TABLE == 0 {
             return Ok(cell);
         }
-        // Taken apart, as in `locate`.
+        // Destructured, as in `locate`.
         let Cell { at, head, depth, table } = Self::cell_below(tx, cell, hash)?;
         Ok(Cell { at, head, depth, table })
     }
 
-    /// The same, below a cell that leads to a table.
+    /// Returns the cell for a hash below `cell`, which refers to a table.
     #[inline(never)]
     fn cell_below(tx: &mut impl Read, mut cell: Cell, hash: u64) -> Result<Cell, Abort> {
         while cell.head & TABLE != 0 {
@@ -318,14 +319,14 @@ impl KeyValueStore {
         Ok(cell)
     }
 
-    /// The node that the word `cell` leads to, which holds `at`.
+    /// Reads the head of the node at `at`, which the word `cell` refers to.
     #[inline]
     fn node(tx: &mut impl Read, cell: PersistentAddress, at: PersistentAddress) -> Result<Node, Abort> {
         let words = tx.read_array(at)?;
         Self::node_of(tx, cell, at, words)
     }
 
-    /// The same, of the first three words there.
+    /// Decodes the first three words of the node at `at`.
     #[inline]
     fn node_of(
         tx: &mut impl Read,
@@ -341,7 +342,7 @@ impl KeyValueStore {
         Ok(node)
     }
 
-    /// Walks the chain of `cell` until `accept` returns true of a node; returns it.
+    /// Walks the chain of `cell` and returns the first node for which `accept` returns true.
     #[inline]
     fn walk<T: Read>(
         tx: &mut T,
@@ -364,7 +365,7 @@ impl KeyValueStore {
         Ok(None)
     }
 
-    /// The node of `key` in the chain of `cell`, and the number of other nodes on the way.
+    /// Returns the node of `key` in the chain of `cell`, if it is there, and the number of other nodes before it.
     #[inline]
     fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
         let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
@@ -393,13 +394,13 @@ impl KeyValueStore {
         KIND.damaged(tx, at, "a chain that runs in a circle")
     }
 
-    /// The node of `key`.
+    /// Returns the node of `key`.
     #[inline]
     fn look_up(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Node>, Abort> {
         Ok(self.locate(tx, hash(key), key)?.1)
     }
 
-    /// Calls `body` with the words of a node's value, and its bytes.
+    /// Calls `body` with the words of a node's value, and the number of its bytes.
     #[inline]
     fn with_value<T: Read, R>(
         tx: &mut T,
@@ -409,7 +410,7 @@ impl KeyValueStore {
         with_words(tx, node.at, KEY + node.key_bytes.div_ceil(8), node.value_bytes, body)
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
     /// Returns an error after a conflict or if the store is damaged.
@@ -418,10 +419,10 @@ impl KeyValueStore {
         Ok(self.get_into(tx, key, &mut value)?.then_some(value))
     }
 
-    /// Reads the value of `key` into `value`, whose memory is used again; whether the key is there.
+    /// Reads the value of `key` into `value`, whose memory is reused. Returns whether the key is there.
     ///
     /// # Errors
-    /// As for [`KeyValueStore::get`].
+    /// Returns the errors of [`KeyValueStore::get`].
     pub fn get_into(&self, tx: &mut impl Read, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Abort> {
         let Some(node) = self.look_up(tx, key)? else { return Ok(false) };
         check_length(tx, node.at, node.words())?;
@@ -429,7 +430,7 @@ impl KeyValueStore {
         Ok(true)
     }
 
-    /// What `body` makes of the words and the number of bytes of `key`'s value.
+    /// Calls `body` with the words of `key`'s value and the number of its bytes, and returns its result; `None` if the key is not there.
     #[inline]
     pub fn get_words<R>(
         &self,
@@ -446,16 +447,16 @@ impl KeyValueStore {
     /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As for [`KeyValueStore::get`].
+    /// Returns the errors of [`KeyValueStore::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
         Ok(self.look_up(tx, key)?.is_some())
     }
 
-    /// Gives `key` the value `value`; whether it had one before.
+    /// Sets the value of `key`. Returns whether the key was there before.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if key or value are too long, an error if the pool is full, and the errors of [`KeyValueStore::get`] and
-    /// [`Transaction::write`].
+    /// Returns [`Error::Parameter`] if key or value are too long, an error if the pool is full, and the errors of [`KeyValueStore::get`]
+    /// and [`Transaction::write`].
     pub fn insert(&self, tx: &mut impl Transaction, key: &[u8], value: &[u8]) -> Result<bool, Abort> {
         with_buffer((value.len() as u64).div_ceil(8), |words| {
             put_bytes(words, value);
@@ -463,7 +464,8 @@ impl KeyValueStore {
         })
     }
 
-    /// Gives `key` the value of `value_bytes` bytes in `value`; returns what `old` makes of the one before.
+    /// Sets the value of `key` to the first `value_bytes` bytes of `value`. Returns the result of `old`, called with the previous value's
+    /// words and bytes, if there was one.
     #[inline]
     pub fn insert_words<R>(
         &self,
@@ -518,7 +520,7 @@ impl KeyValueStore {
         let before_value = KEY + (key.len() as u64).div_ceil(8);
         let words = before_value + value.len() as u64;
         let at = tx.alloc(8 * words)?;
-        // A short node is written at once.
+        // The node is assembled first, so that one call writes it.
         if words == SHORTEST_NODE {
             let mut node = [0; SHORTEST_NODE as usize];
             put_node(&mut node, head, key, value);
@@ -538,11 +540,11 @@ impl KeyValueStore {
         Ok(at)
     }
 
-    /// Writes `bytes` from byte `offset` of the value of `key` on, in whole words, whether they differ from what is there or not; whether it did:
-    /// there is such a value, and both numbers are multiples of 8.
+    /// Writes `bytes` from byte `offset` of the value of `key` on, also where they do not differ from the stored ones. Returns whether it
+    /// did: not if the key is not there, the value ends before, or `offset` or the number of bytes is not a multiple of 8.
     ///
     /// # Errors
-    /// As for [`KeyValueStore::get`] and [`Transaction::write`].
+    /// Returns the errors of [`KeyValueStore::get`] and [`Transaction::write`].
     pub fn overwrite(
         &self,
         tx: &mut impl Transaction,
@@ -562,7 +564,7 @@ impl KeyValueStore {
         Ok(true)
     }
 
-    /// Makes `cell` a table and shares its nodes out; returns the cell of `hash` there.
+    /// Replaces the chain of `cell` by a table and distributes its nodes; returns the cell of `hash` in the table.
     #[cold]
     fn split(&self, tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
         let table = tx.alloc(8 * CELLS)?;
@@ -587,10 +589,10 @@ impl KeyValueStore {
         Ok(Cell { at: table.word(index as u64), head: heads[index], depth: cell.depth + 1, table })
     }
 
-    /// Removes `key`; whether it was there.
+    /// Removes `key`. Returns whether it was there.
     ///
     /// # Errors
-    /// As for [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// Returns the errors of [`KeyValueStore::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: &[u8]) -> Result<bool, Abort> {
         match self.locate(tx, hash(key), key)? {
             (cell, Some(node), _) => self.unlink(tx, cell, &node).map(|()| true),
@@ -598,7 +600,7 @@ impl KeyValueStore {
         }
     }
 
-    /// Removes `key`; returns what `old` makes of its value.
+    /// Removes `key`. Returns the result of `old`, called with the value's words and bytes, if the key was there.
     pub fn remove_words<R>(
         &self,
         tx: &mut impl Transaction,
@@ -611,7 +613,7 @@ impl KeyValueStore {
         Ok(Some(old))
     }
 
-    /// Takes a node out of the chain of `cell`.
+    /// Removes a node from the chain of `cell`, and frees it.
     #[inline]
     fn unlink(&self, tx: &mut impl Transaction, cell: Cell, node: &Node) -> Result<(), Abort> {
         self.check_link(tx, cell, node.cell)?;
@@ -624,7 +626,7 @@ impl KeyValueStore {
 mod tests {
     use super::*;
 
-    /// It is part of the format.
+    /// The hash is part of the format.
     #[test]
     fn the_hash_is_of_words_filled_up_with_zeros() {
         let fold = |a: u64, b: u64| {
@@ -652,7 +654,7 @@ mod tests {
         let (path, options) = crate::example::path_and_options();
         let pool = crate::Pool::create(&path, &options).unwrap();
         let mut worker = pool.worker().unwrap();
-        // One bucket: all are compared with all, those that begin alike too.
+        // One bucket, so that all keys are in one tree of chains and those with a common beginning meet.
         let store = KeyValueStore::create(&mut worker, pool.layout().root(0), 1).unwrap();
         let bytes: Vec<u8> = (0..40).map(|i| 1 + i % 3).collect();
         for length in 0..=bytes.len() {

@@ -1,19 +1,19 @@
-//! Persistent data structures, written once over waist 1.
+//! Persistent data structures. They are functions over waist 1, the traits of transactions.
 //!
-//! A structure touches pool words only through [`Read`](crate::transaction::Read) and
-//! [`Transaction`](crate::transaction::Transaction), so the same source runs under every scheme, in every
-//! world. A structure hangs from a *root*: any pool word, which holds the address of the structure's header,
-//! 0 when there is none. A header begins with a tag that names the structure, its types and its sizes; `open`
-//! checks it. What `open` returns is a handle: a few numbers, to be copied freely, that hold no pool contents.
+//! A structure accesses pool words only through [`Read`](crate::transaction::Read) and [`Transaction`](crate::transaction::Transaction), so
+//! the same source runs under every scheme and on every memory. A structure is reached from a *root*: any pool word, which has the address
+//! of the structure's header, or 0 if there is no structure. A header begins with a tag that names the structure, its types and its sizes;
+//! `open` checks it. `open` returns a handle: a few numbers that are free to copy and hold no pool contents.
 //!
 //! Three rules keep transactions small and parallel:
 //! - Every written word is a log record, so a structure writes the words that change and no others.
-//! - No structure keeps a total (a count of elements, say): every writer would conflict on it.
-//! - What is too large for one transaction (an array, a bucket table) is created by several; a crash between
-//!   them leaves something that `open` refuses and that `create` completes.
+//! - No structure has a single word with a total, such as the number of its keys: every two writers would conflict on it. A page tree
+//!   spreads its count over lines ([`Counters`]).
+//! - A structure that is too large for one transaction (an array, a table of buckets) is created by several. After a crash between them,
+//!   `open` refuses the structure and `create` completes it.
 //!
-//! Reading never trusts what it finds. Addresses are checked by the transaction; lengths, depths and chains
-//! are checked here; a structure that contradicts itself is [`Error::Damaged`](crate::Error::Damaged).
+//! Readers never trust the pool's contents. The transaction checks addresses; the structures check lengths, depths and chains. A structure
+//! that contradicts itself is [`Error::Damaged`](crate::Error::Damaged).
 
 pub mod bytes;
 pub mod header;

@@ -1,8 +1,8 @@
-//! What the ordered structures share: bounds of a range, and the methods that stand on a scan of one.
+//! The code that the ordered structures share: bounds of a range, and methods that are implemented by a scan.
 
 use std::ops::{Bound, RangeBounds};
 
-/// Returns whether `key` lies before all keys of a range.
+/// Returns whether `key` is less than all keys of a range.
 pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     match keys.start_bound() {
         Bound::Included(start) => key < start,
@@ -11,7 +11,7 @@ pub fn is_before<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     }
 }
 
-/// Returns whether `key` lies behind all keys of a range.
+/// Returns whether `key` is greater than all keys of a range.
 pub fn is_behind<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     match keys.end_bound() {
         Bound::Included(end) => key > end,
@@ -20,13 +20,13 @@ pub fn is_behind<K: Ord>(key: &K, keys: &impl RangeBounds<K>) -> bool {
     }
 }
 
-/// The methods that every ordered map has, in terms of its `scan(tx, keys, visit)`, which calls `visit` with
-/// the keys in `keys` and their values, ascending, until it breaks.
+/// Defines the methods that every ordered map has, by its `scan(tx, keys, visit)`, which calls `visit` with the keys in `keys` and their
+/// values, in ascending order, until `visit` breaks.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! ordered_methods {
     () => {
-        /// Calls `visit` with every key and value, keys ascending.
+        /// Calls `visit` with every key and its value, in ascending order of the keys.
         ///
         /// # Errors
         /// Returns an error after a conflict or if the structure is damaged, and the errors of `visit`.
@@ -38,7 +38,7 @@ macro_rules! ordered_methods {
             self.range(tx, .., visit)
         }
 
-        /// Calls `visit` with the keys in `keys` and their values, keys ascending.
+        /// Calls `visit` with the keys in `keys` and their values, in ascending order.
         ///
         /// # Errors
         /// Returns an error after a conflict or if the structure is damaged, and the errors of `visit`.
@@ -51,7 +51,7 @@ macro_rules! ordered_methods {
             self.scan(tx, keys, |key, value| visit(key, value).map(ControlFlow::Continue))
         }
 
-        /// The least key in `keys` and its value.
+        /// Returns the least key in `keys` and its value.
         ///
         /// # Errors
         /// Returns an error after a conflict or if the structure is damaged.
@@ -64,7 +64,7 @@ macro_rules! ordered_methods {
             Ok(first)
         }
 
-        /// Number of keys, by counting them.
+        /// Counts the keys by a scan.
         ///
         /// # Errors
         /// Returns an error after a conflict or if the structure is damaged.

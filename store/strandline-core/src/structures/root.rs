@@ -1,4 +1,4 @@
-//! The description of a store's root in the pool: of which type it is, and where its value lies.
+//! The description of a store's root in the pool: its type, and the address of its value.
 //!
 //! ```text
 //! root word 0   the address of the root's description
@@ -15,57 +15,57 @@ use crate::transaction::{Read, Transaction};
 
 const TAG: u64 = type_layout::tag(type_layout::begin("root", 2));
 const NAME_WORDS: usize = 8;
-/// Words before the name.
+/// The number of words before the name.
 const HEAD_WORDS: usize = 7;
-/// Words in a description.
+/// The number of words in a description.
 pub const DESCRIPTION_WORDS: usize = HEAD_WORDS + NAME_WORDS;
 
-/// A type, as it is described in the pool.
+/// A type, as a description in the pool names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootType {
-    /// The type's name; of a long one the beginning.
+    /// The type's name; only its beginning if it is long.
     pub name: String,
-    /// The hash of its layout.
+    /// The hash of the type's layout.
     pub layout: u64,
-    /// The version that the program gave it.
+    /// The version that the program gave the type.
     pub version: u64,
-    /// Words in a value.
+    /// The number of words in a value.
     pub words: u64,
 }
 
 impl fmt::Display for RootType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // From a damaged description it may be anything.
+        // The number of words may have any value if the description is damaged.
         let bytes = self.words.saturating_mul(8);
         write!(f, "{}, version {}, {bytes} bytes, layout {:#x}", self.name, self.version, self.layout)
     }
 }
 
 impl RootType {
-    /// What is said of damage: its parts do not agree.
+    /// Returns the message for a description whose parts do not agree.
     pub fn contradiction(&self) -> String {
         format!("the description of the root contradicts itself: {self}")
     }
 }
 
-/// A pool's root, as found in it.
+/// A pool's root, as the pool describes it.
 #[derive(Clone, Debug)]
 pub struct RootDescription {
-    /// Where the description lies.
+    /// The address of the description.
     pub at: PersistentAddress,
-    /// Where the value lies.
+    /// The address of the value.
     pub value: PersistentAddress,
-    /// Where the description of all its types lies, for programs that do not know them.
+    /// The address of the schema, which describes all types in the value for programs that do not know them.
     pub schema: PersistentAddress,
-    /// What it is a value of.
+    /// The type of the value.
     pub root_type: RootType,
 }
 
 impl RootDescription {
-    /// The description of the pool's root; `None` if there is none yet.
+    /// Reads the description of the pool's root; `None` if the pool has none yet.
     ///
     /// # Errors
-    /// Something else hangs from the root word: [`Error::WrongStructure`].
+    /// Returns [`Error::WrongStructure`] if the root word refers to something else.
     pub fn find(tx: &mut (impl Read + ?Sized)) -> Result<Option<Self>, Abort> {
         let root = tx.root(0);
         let at = PersistentAddress::new(tx.read(root)?);
@@ -76,7 +76,7 @@ impl RootDescription {
         tx.read_range(at, &mut words)?;
         let [tag, layout, version, value_words, value, schema, bytes, name @ ..] = words;
         if tag != TAG {
-            return Err(tx.fail(Error::WrongStructure { what: "a store's root", root: root.offset() }));
+            return Err(tx.fail(Error::WrongStructure { what: "store's root", root: root.offset() }));
         }
         let name: Vec<u8> = name.iter().flat_map(|word| word.to_le_bytes()).collect();
         let bytes = bytes.min(name.len() as u64) as usize;
@@ -86,10 +86,10 @@ impl RootDescription {
         Ok(Some(Self { at, value, schema, root_type }))
     }
 
-    /// Writes it to its place.
+    /// Writes the description to its address.
     ///
     /// # Errors
-    /// Those of the transaction.
+    /// Returns the errors of the transaction.
     pub fn write(&self, tx: &mut (impl Transaction + ?Sized)) -> Result<(), Abort> {
         let RootType { name, layout, version, words } = &self.root_type;
         let name = &name.as_bytes()[..name.len().min(8 * NAME_WORDS)];
@@ -115,12 +115,12 @@ impl RootDescription {
     /// Fails unless the value's block has room for its tag and its words.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`].
+    /// Returns [`Error::Damaged`] if it has not.
     pub fn check(&self, tx: &mut (impl Transaction + ?Sized)) -> Result<(), Abort> {
         if tx.has_room(self.value, self.root_type.words.saturating_add(1).saturating_mul(8))? {
             return Ok(());
         }
-        let what = format!("the root is not as large as is said of it: {}", self.root_type);
+        let what = format!("the root's value is smaller than its description says: {}", self.root_type);
         Err(tx.fail(Error::damaged(what)))
     }
 }

@@ -1,15 +1,16 @@
-//! What a structure that is looked over for damage needs of whoever looks: see `value/check.rs` of `strandline`.
+//! The interface through which a structure reports its blocks and its damage to a check of the pool: see `value/check.rs` of `strandline`.
 
 use crate::error::Result;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read};
 
-/// Collects damage, and knows which blocks were reached.
+/// Collects damage, and knows which blocks a structure refers to.
 pub trait Survey {
-    /// Notes that `what` of `words` words is in a block of its own at `at`; whether that is so.
+    /// Notes that `what`, of `words` words, has the block at `at` for itself. Returns whether there is such a block and nothing else refers
+    /// to it; otherwise that is noted as damage.
     fn block(&mut self, at: PersistentAddress, words: u64, what: &'static str) -> Result<bool>;
 
-    /// What `body` reads; what it fails with is damage, and then there is nothing.
+    /// Calls `body` and returns its result. An error of `body` is noted as damage, and the result is `None`.
     fn read<R>(&mut self, body: impl FnMut(&mut &mut dyn Read) -> Result<R, Abort>) -> Result<Option<R>>;
 
     /// Notes damage.

@@ -1,11 +1,11 @@
-//! What structures store: words, and values of one or several words.
+//! The types that structures store: words, and values of one or several words.
 //!
-//! A [`Word`] fits one 64-bit pool word. Decoding accepts every word, whatever a damaged pool may hold, so
-//! reading never panics. A [`Value`] takes a number of words that is fixed for a structure, by its type, or
-//! (for `Vec<u64>`) by the structure's own parameter, so that a program can choose it while it runs.
+//! A [`Word`] fits one 64-bit pool word. Decoding accepts every word, since a damaged pool may hold any, so reading never panics. A
+//! [`Value`] takes a number of words that is fixed for a structure: by its type, or, for `Vec<u64>`, by the structure's parameter, which a
+//! program can choose at run time.
 //!
-//! Each type has a number, which becomes a part of the structure's tag: a table of `i64` is not mistaken for
-//! one of `u64`. Numbers below 128 are this library's.
+//! Each type has a number that becomes a part of the structure's tag, so that a table of `i64` is not mistaken for one of `u64`. Numbers
+//! below 128 are reserved for this library.
 
 use std::cell::Cell;
 
@@ -39,25 +39,25 @@ use crate::memory::PersistentAddress;
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Word: Copy {
-    /// The type's number in a structure's tag; 128 and above for types of programs.
+    /// The type's number in a structure's tag. Programs use 128 and above.
     const TYPE: u8;
-    /// The value as a word. Equal values give equal words.
+    /// Encodes the value as a word. Equal values give equal words.
     fn to_word(self) -> u64;
-    /// The value of a word; for words that no value gives, any value.
+    /// Decodes a word. A word that no value encodes to may give any value.
     fn from_word(word: u64) -> Self;
 }
 
 /// A value that takes one or several words.
 pub trait Value: Sized {
-    /// The type's number in a structure's tag; 128 and above for types of programs.
+    /// The type's number in a structure's tag. Programs use 128 and above.
     const TYPE: u8;
-    /// The words of every value of the type; `None` where a structure's parameter tells.
+    /// The number of words in every value of the type; `None` if the structure's parameter sets it.
     const WORDS: Option<u64>;
-    /// The words of this value.
+    /// Returns the number of words in this value.
     fn words(&self) -> u64;
-    /// Stores the value to `into`, which has [`Value::words`] words.
+    /// Encodes the value into `into`, which has [`Value::words`] words.
     fn encode(&self, into: &mut [u64]);
-    /// The value that `from` holds; for words that no value gives, any value.
+    /// Decodes the words `from`. Words that no value encodes to may give any value.
     fn decode(from: &[u64]) -> Self;
 }
 
@@ -78,7 +78,7 @@ impl<W: Word> Value for W {
     }
 }
 
-/// The number of plain words, `[u64; N]` and `Vec<u64>` alike.
+/// The type number of plain words, `[u64; N]` and `Vec<u64>` alike.
 const PLAIN_WORDS: u8 = 64;
 
 impl<const N: usize> Value for [u64; N] {
@@ -179,24 +179,24 @@ impl Word for PersistentAddress {
     }
 }
 
-/// Words of memory that a thread keeps for [`with_buffer`] from one call to the next.
+/// The largest buffer, in words, that a thread keeps for the next call of [`with_buffer`].
 const MOST_KEPT: usize = 1 << 18;
 
 thread_local! {
-    /// Memory for buffers: to take it from the system anew, page by page, costs several times as much as to copy a value.
+    /// A buffer that is reused. To get memory from the system again, page by page, costs several times as much as to copy a value.
     static KEPT: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
 }
 
-/// Calls `body` with a buffer of `words` words that it fills; what it holds at first is undefined.
+/// Calls `body` with a buffer of `words` words, which it must fill: its contents are arbitrary at first.
 pub fn with_buffer_to_fill<R>(words: usize, body: impl FnOnce(&mut [u64]) -> R) -> R {
     body(&mut Many::of(words).0[..words])
 }
 
-/// Calls `body` with a buffer of `words` words that are 0, on the stack up to 512 bytes.
+/// Calls `body` with a buffer of `words` zeros. Up to 512 bytes are on the stack.
 #[inline]
 pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
-    // The body stands here once, so that it is compiled in place. To take memory costs less than to clear as much of the stack as the
-    // largest would need.
+    // `body` is called at one place only, so that it is inlined. There are three sizes because to clear the largest buffer on the stack
+    // would cost more than to take memory from the heap.
     let (mut few, mut some, mut many);
     body(match words as usize {
         words @ 0..=8 => {
@@ -214,7 +214,7 @@ pub fn with_buffer<R>(words: u64, body: impl FnOnce(&mut [u64]) -> R) -> R {
     })
 }
 
-/// A buffer of many words.
+/// A buffer on the heap.
 struct Many(Vec<u64>);
 
 impl Many {
@@ -237,7 +237,7 @@ impl Many {
 impl Drop for Many {
     fn drop(&mut self) {
         if self.0.len() <= MOST_KEPT {
-            // A body that has used one itself may have left another.
+            // If `body` itself used a buffer, this one replaces the one that it left.
             let _ = KEPT.try_with(|kept| kept.set(std::mem::take(&mut self.0)));
         }
     }

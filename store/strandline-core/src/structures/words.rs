@@ -1,15 +1,14 @@
-//! A long run of words under a header, created by several transactions: an array's elements, a table's
-//! buckets.
+//! A long run of words under a header, created by several transactions: an array's elements, or a table's buckets.
 //!
 //! ```text
 //! header   word 0 tag · word 1 length · word 2 address of the words · word 3 how many are initialised
 //! ```
 //!
-//! The first transaction allocates header and words and links them to the root; each further one stores a
-//! batch of words and raises word 3. So a crash leaks nothing, and creating goes on where it ended. Memory
-//! holds arbitrary old contents before, hence `open` refuses until word 3 equals word 1.
+//! The first transaction allocates header and words and links them to the root; each further one stores a batch of words and increases word
+//! 3. So a crash leaks nothing, and creation can resume where it ended. The memory has arbitrary contents before, so `open` fails until
+//! word 3 equals word 1.
 //!
-//! A batch is as large as the log allows: it is halved when the log turns out to be too small.
+//! A batch is as large as the log allows: `create` halves it when the log turns out to be too small.
 
 use super::header::{self, Kind};
 use crate::error::{Error, Result};
@@ -19,27 +18,27 @@ use crate::transaction::{Abort, Read, Runner, Transaction};
 const LENGTH: usize = 1;
 const FIRST: usize = 2;
 const INITIALISED: usize = 3;
-/// Words in the header of a structure of this kind.
+/// The number of words in the header.
 pub const HEADER_WORDS: usize = 4;
 
 const LARGEST_BATCH: usize = 4096;
 const SMALLEST_BATCH: usize = 16;
 const LONGEST: u64 = 1 << 44;
 
-/// Where the words are.
+/// The address and the number of the words.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
-    /// Where the first of them lies.
+    /// The address of the first word.
     pub first: PersistentAddress,
-    /// How many there are.
+    /// The number of words.
     pub length: u64,
     /// The parameter in the tag.
     pub parameter: u64,
 }
 
 impl Words {
-    /// Creates `length` words with contents `init`, or completes what an interrupted creation left, or opens
-    /// what is complete. `init` is called outside transactions, in order, for the words not yet initialised.
+    /// Creates `length` words, resumes a creation that was interrupted, or opens words that are complete. `init` returns the contents of a
+    /// word. It is called outside transactions, in order, for the words that are not yet initialised.
     pub fn create(
         runner: &mut impl Runner,
         kind: Kind,
@@ -53,7 +52,7 @@ impl Words {
         }
         let (header, first, mut done) = runner.run(|tx| Self::link(tx, kind, root, tag, length))?;
         let mut batch = LARGEST_BATCH;
-        // Values from word `start` on, of which the transaction takes as many as a batch may have.
+        // Values from word `start` on. A transaction writes as many of them as a batch may have.
         let (mut start, mut values) = (done, Vec::with_capacity(LARGEST_BATCH));
         while done < length {
             values.drain(..((done - start) as usize).min(values.len()));
@@ -65,7 +64,7 @@ impl Words {
             let outcome = runner.run(|tx| {
                 let initialised = tx.read(header.word(INITIALISED as u64))?;
                 if initialised != start {
-                    // Someone else is creating it as well.
+                    // Another thread creates the words at the same time.
                     return Ok(initialised);
                 }
                 tx.write_range(first.word(start), now)?;
@@ -75,10 +74,13 @@ impl Words {
             });
             match outcome {
                 Ok(initialised) if initialised < start => {
-                    return Err(Error::damaged(format!("the {} became less while created", kind.name())));
+                    return Err(Error::damaged(format!(
+                        "the {} lost words while it was created",
+                        kind.name()
+                    )));
                 }
                 Ok(initialised) => {
-                    // What others initialised is passed over, so that every word keeps its own value.
+                    // Skips the words that others initialised, so that each value goes to its own word.
                     while start + (values.len() as u64) < initialised.min(length) {
                         values.push(init(start + values.len() as u64));
                     }
@@ -91,7 +93,8 @@ impl Words {
         Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
     }
 
-    /// Header, first word and number of initialised words of what hangs from `root`, made if there is none.
+    /// Returns the addresses of the header that `root` refers to and of its first word, and the number of initialised words. Creates the
+    /// header if the root word is 0.
     fn link(
         tx: &mut impl Transaction,
         kind: Kind,
@@ -129,7 +132,7 @@ impl Words {
         Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
     }
 
-    /// The words that the header `words`, found at `at`, tells of; their ends are not read.
+    /// Returns the words that the header `words`, found at `at`, describes. Does not check that the words are in the heap.
     pub fn of_header(
         tx: &mut impl Read,
         kind: Kind,
@@ -147,7 +150,7 @@ impl Words {
         Ok(Self { first, length, parameter: words[0] & header::PARAMETER_MASK })
     }
 
-    /// Opens complete words.
+    /// Opens words whose creation is complete.
     pub fn open(tx: &mut impl Read, kind: Kind, root: PersistentAddress, tag: u64) -> Result<Self, Abort> {
         let Some((at, words)) = header::find::<HEADER_WORDS>(tx, kind, root, tag)? else {
             return Err(tx.fail(kind.missing(root)));
@@ -163,7 +166,7 @@ impl Words {
         })
     }
 
-    /// Checks that a header makes sense and that its words lie in the heap.
+    /// Checks that a header is plausible and that its words are in the heap.
     fn check(
         tx: &mut impl Read,
         kind: Kind,
@@ -179,19 +182,19 @@ impl Words {
         Ok(())
     }
 
-    /// The block that they are in.
+    /// Returns the address of the block that has the words.
     pub fn first(&self) -> PersistentAddress {
         self.first
     }
 
-    /// The address of word `index`, which must be less than the length.
+    /// Returns the address of word `index`, which must be less than the length.
     pub fn word(&self, index: u64) -> PersistentAddress {
         debug_assert!(index < self.length);
         self.first.word_inside(index)
     }
 }
 
-/// The bucket of a hash, where there are so many.
+/// Returns the number of the bucket of a hash, of `buckets` buckets.
 pub fn bucket(hash: u64, buckets: u64) -> u64 {
     ((u128::from(hash) * u128::from(buckets)) >> 64) as u64
 }

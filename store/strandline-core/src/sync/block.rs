@@ -158,7 +158,7 @@ fn header_checksum(header: &[u8]) -> u64 {
     crc32c::crc32c(&header[..8 * HEADER_FIELDS]).into()
 }
 
-/// The life in which a pool is created, before anybody can find it.
+/// The life in which a pool is created, before other processes can find it.
 pub(super) const CREATION: u64 = 0;
 
 /// The lives in a log's header: the one that writes the log, and the one before.

@@ -14,7 +14,7 @@
 //! After a crash before the slot is durable, recovery begins at the older slot, whose blocks are all still there. Their replay stores again whatever
 //! a page that was written too early contains, whole or torn. After a later crash, recovery begins at S, and everything before S is in the file.
 //!
-//! Finally, if there are more private pages than the bound, clean pages are given back ([`pages`](super::pages)).
+//! Finally, if there are more private pages than the bound, clean pages are released ([`pages`](super::pages)).
 
 use crate::error::Result;
 use crate::layout::{PAGE_BYTES, View};
@@ -44,11 +44,11 @@ pub struct CheckpointReport {
     pub pages: u64,
     /// Blocks of the log freed.
     pub blocks: u64,
-    /// Pages of 4 KB given back to the system.
+    /// Pages of 4 KB released to the system.
     pub given_back: u64,
 }
 
-/// How fast a checkpoint writes pages.
+/// The speed at which a checkpoint writes pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Haste {
     /// One page after another, unless commits wait: while the device writes one page it can also write a block of the log.
@@ -63,7 +63,7 @@ fn write_one_by_one(device: &dyn Device, pages: &[u64], contents: &[u8]) -> std:
     each.try_for_each(|(page, content)| device.write(DeviceFile::Heap, page * PAGE_BYTES, content))
 }
 
-/// What a checkpoint has to write to the heap file.
+/// The state that a checkpoint writes to the heap file.
 #[derive(Clone, Copy)]
 pub(super) struct Taken {
     /// S, the number of the first block after it.
@@ -98,7 +98,7 @@ impl SharedLog {
     /// takes checkpoints.
     ///
     /// # Errors
-    /// As for [`SharedLog::checkpoint`].
+    /// Returns the errors of [`SharedLog::checkpoint`].
     pub fn checkpoint_calmly<M: Memory>(&self, view: &View<M>) -> Result<CheckpointReport> {
         self.checkpoint_at(view, Haste::Calm)
     }
@@ -117,7 +117,7 @@ impl SharedLog {
     /// the slots is damaged later.
     ///
     /// # Errors
-    /// As for [`SharedLog::checkpoint`].
+    /// Returns the errors of [`SharedLog::checkpoint`].
     pub(crate) fn checkpoint_both<M: Memory>(&self, view: &View<M>) -> Result<()> {
         self.hold_latch_of_checkpoints(view, || {
             self.check_poison(&view.memory)?;

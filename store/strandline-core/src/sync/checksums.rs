@@ -56,7 +56,7 @@ fn place(page: u64) -> (u64, usize) {
     (PAGE_BYTES * (1 + page / IN_PAGE), 4 * (page % IN_PAGE) as usize)
 }
 
-/// What checksums depend on beside the contents.
+/// The values on which checksums depend besides the pages' contents.
 #[derive(Clone, Copy)]
 struct Pages {
     seed: u32,
@@ -332,7 +332,7 @@ impl<'d> Verifier<'d> {
         if [0, found].contains(&self.recorded(page)?) {
             return Ok(false);
         }
-        // The page's space may have been given back meanwhile, and its checksum forgotten, so this reads the checksum again.
+        // The page's space may have been released meanwhile, and its checksum forgotten, so this reads the checksum again.
         self.open = None;
         Ok(![0, found].contains(&self.recorded(page)?))
     }

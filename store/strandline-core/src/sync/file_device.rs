@@ -44,7 +44,7 @@ pub struct FileDevice {
     sizes: [AtomicU64; 2],
     /// The offset from which on the heap file has no holes, because it has grown there since it was opened.
     solid: AtomicU64,
-    /// Whether parts of the heap file that are in use have no disk space of their own.
+    /// True if parts of the heap file that are in use have no disk space of their own.
     is_lacking: AtomicBool,
     counts: Counts,
 }
@@ -90,7 +90,7 @@ struct Counts {
 }
 
 fn count(counter: &AtomicU64, more: u64) {
-    // A count orders nothing.
+    // Relaxed is enough: no other access depends on the order of this count.
     counter.fetch_add(more, Ordering::Relaxed);
 }
 

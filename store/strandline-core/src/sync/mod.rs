@@ -13,27 +13,27 @@
 //! | `parameters.rs` | [`SyncParameters`], sizes that are no part of a pool's layout |
 //! | `slot.rs` | the format of a checkpoint slot |
 //! | `shared_log.rs` | reservation and append |
-//! | `group_flush.rs` | making durable what was appended |
-//! | `ring.rs` | the size of the ring, and who wants a checkpoint |
+//! | `group_flush.rs` | flushes, which make appended blocks durable |
+//! | `ring.rs` | the size of the ring, and requests for checkpoints |
 //! | `checkpoint.rs` | the checkpoint |
-//! | `alone.rs` | large transactions, which run alone and write the heap file themselves |
-//! | `pages.rs` | pages: dirty ones, those that are private copies, giving memory back |
-//! | `past_log.rs` | writing to free pages past the log |
+//! | `large_transactions.rs` | large transactions, which run alone and write the heap file themselves |
+//! | `pages.rs` | dirty pages, private copies of pages, and releasing their memory |
+//! | `past_log.rs` | writes to free pages past the log |
 //! | `checksums.rs` | checksums of pages at rest, an option |
 //! | `recovery.rs` | recovery, and making a new log |
 //! | `damage.rs` | how blocks of the log prove that it was longer |
-//! | `repair.rs` | what is damaged in log header and slots, and what mends it |
+//! | `repair.rs` | damage in the log's header and slots, and its repair |
 //!
 //! All protocol state is in volatile words that are accessed through [`Memory`](crate::memory::Memory), so that a hosted world can interleave the
 //! accesses and the crash checker can stop them anywhere.
 
-mod alone;
 mod block;
 mod checkpoint;
 mod checksums;
 mod damage;
 mod file_device;
 mod group_flush;
+mod large_transactions;
 mod pages;
 mod parameters;
 mod past_log;

@@ -2,17 +2,17 @@
 //!
 //! The heap is mapped privately, so that each page that is stored to becomes memory of this process, and remains so. Three bitmaps describe the
 //! pages. Two are of *dirty* pages: commits mark one of them while a checkpoint writes the pages of the other. One is of *private* pages, which were
-//! stored to since they were last given back. When commits mark a page as dirty, they mark it as private too.
+//! stored to since they were last released. When commits mark a page as dirty, they mark it as private too.
 //!
 //! # Giving back
 //!
-//! If there are more private pages than the bound when a checkpoint has ended, it gives back clean ones in batches, continuing round the heap where
+//! If there are more private pages than the bound when a checkpoint has ended, it releases clean ones in batches, continuing round the heap where
 //! the last batch ended. For each batch it closes the gate and waits until no thread is in commit, so that no thread is about to store to a page that
-//! seems clean. A page that is in neither bitmap of dirty pages has the contents that were last written to the file. Its memory can be given back:
+//! seems clean. A page that is in neither bitmap of dirty pages has the contents that were last written to the file. Its memory can be released:
 //! the next access reads it from the file. A batch delays commits by some tens of microseconds. Threads that read meanwhile find the same words,
 //! whether in memory or in the file.
 //!
-//! The system's pages may be larger than these, as on many aarch64 machines. Whole pages of the system are then given back if they contain a private
+//! The system's pages may be larger than these, as on many aarch64 machines. Whole pages of the system are then released if they contain a private
 //! page and no dirty one. This is done only among the chunks, where no thread stores to an unmarked page.
 
 use crate::layout::{PAGE_BYTES, View};
@@ -26,7 +26,7 @@ const PRIVATE: u64 = 2;
 /// The number of bitmaps. Two more are of recent pages (`past_log.rs`), and the last one has a TxID for each word of the others.
 pub(super) const BITMAPS: u64 = 6;
 
-/// Number of pages that are given back while the gate is closed once.
+/// Number of pages that are released while the gate is closed once.
 const BATCH_PAGES: u64 = 512;
 
 /// Returns the bits of the pages in the `bytes` bytes at `at`, which are whole pages, by word of the bitmap.
@@ -121,12 +121,12 @@ impl SharedLog {
         self.give_back_beyond_bound(view, |words| self.give_back_batch(view, words))
     }
 
-    /// As [`SharedLog::give_back_clean`], for a large transaction: nobody else stores to pages.
+    /// Like [`SharedLog::give_back_clean`], for a large transaction, while no other transaction stores to pages.
     pub(crate) fn give_back_clean_alone<M: Memory>(&self, view: &View<M>) {
         self.give_back_beyond_bound(view, |words| self.give_back_words(view, words));
     }
 
-    /// Has `give_back` give back the clean pages of bitmap words, some at a time, while there are more private pages than the bound.
+    /// Releases the clean pages of bitmap words with `give_back`, some at a time, while there are more private pages than the bound.
     fn give_back_beyond_bound<M: Memory>(&self, view: &View<M>, give_back: impl Fn(&[u64]) -> u64) -> u64 {
         let memory = &view.memory;
         let all = Self::bitmap_words(memory.size(Space::Persistent).min(view.layout.end().offset()));
@@ -183,7 +183,7 @@ impl SharedLog {
         given
     }
 
-    /// Gives back the clean pages of these bitmap words. Returns their number. No other thread stores to any page meanwhile.
+    /// Releases the clean pages of these bitmap words. Returns their number. No other thread stores to any page meanwhile.
     fn give_back_words<M: Memory>(&self, view: &View<M>, words: &[u64]) -> u64 {
         let memory = &view.memory;
         let (mut given, mut run) = (0, 0..0);
@@ -229,7 +229,7 @@ impl SharedLog {
     /// Gives back the memory of `bytes` bytes at `at`. They are whole clean pages to which no thread stores, and whose contents are not needed.
     pub(crate) fn give_back_unused<M: Memory>(&self, view: &View<M>, at: PersistentAddress, bytes: u64) {
         let memory = &view.memory;
-        // A checkpoint also gives back pages, so it must not run now.
+        // A checkpoint also releases pages, so it must not run now.
         self.keep_checkpoints(memory);
         self.forget_private(memory, at, bytes);
         memory.give_back(at, bytes);

@@ -79,7 +79,7 @@ impl SyncParameters {
             || self.staging_blocks > MAXIMAL_RING
         {
             return Err(Error::Parameter(format!(
-                "a log of {} blocks, {} at first, and a bound of {} dirty pages is not possible: 3 to 2^32 blocks, at least one page",
+                "a log of {} blocks, {} at first, and a bound of {} dirty pages is not possible: choose 3 to 2^32 blocks, and at least one page",
                 self.ring_blocks, self.initial_ring_blocks, self.dirty_pages
             )));
         }

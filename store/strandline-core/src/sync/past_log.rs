@@ -1,17 +1,18 @@
-//! Writing to the heap file past the log: to free pages, for a transaction that has allocated them.
+//! Writes to the heap file past the log: to free pages, by a transaction that has allocated them.
 //!
-//! `engine/past_log.rs` has the protocol. Here is what the log knows of pages: which of them are *settled*, so that nobody relies on what they
-//! hold, and which part of the heap was never used.
+//! `engine/past_log.rs` has the protocol. This file keeps the log's knowledge of pages: which free pages are *settled*, so that their contents are
+//! not needed any more, and which part of the heap was never used.
 //!
 //! # Settled pages
 //!
-//! A free page is settled when neither recovery nor a checkpoint will store to it, and no snapshot reads it. A dirty page is not. When a checkpoint
-//! A takes it, the page is a *recent* one of A before it stops being a dirty one. It is so until A and the next checkpoint, B, have ended and a third begins. By then
-//! both slots are past the page's records, so that not even a damaged slot has them replayed. A page that is freed while there are
-//! snapshots becomes recent as well. Recent pages are forgotten unless a snapshot exists that is older than checkpoint B.
+//! A free page is settled when neither recovery nor a checkpoint will store to it, and no snapshot reads it. A dirty page is not. When a
+//! checkpoint A takes it, the page becomes a *recent* page of A before it stops being dirty. It stays recent until A and the next
+//! checkpoint, B, have ended and a third begins. By then both slots are past the page's records, so that recovery does not replay them even
+//! if a slot is damaged. A page that is freed while there are snapshots becomes recent as well. Recent pages are forgotten unless a
+//! snapshot exists that is older than checkpoint B.
 //!
-//! There are two sets of recent pages, one of which is added to. A checkpoint empties the other one, and with the gate closed makes it the one that is
-//! added to.
+//! There are two sets of recent pages; new ones are added to one of them. A checkpoint empties the other set and, with the gate closed,
+//! makes it the one to which pages are added.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -28,39 +29,39 @@ use super::shared_log::{Failure, SPARE_BLOCKS, SharedLog};
 
 /// The number of the first of the two bitmaps of recent pages.
 const RECENT: u64 = 3;
-/// The number of the bitmap in the words of which there are TxIDs.
+/// The number of the bitmap whose words are TxIDs instead of bits.
 const VACATED: u64 = 5;
-/// Pages of which a word of a bitmap tells.
+/// The number of pages that share a word of a bitmap.
 const GROUP_PAGES: u64 = 64;
 
 impl SharedLog {
-    /// Which of the two sets of recent pages is added to.
+    /// Returns the address of the word that selects the set of recent pages, of two, to which pages are added.
     fn adding(&self) -> VolatileAddress {
         self.line(14).word(1)
     }
 
-    /// The clock when the last checkpoint began.
+    /// Returns the address of the value of the clock at the beginning of the last checkpoint.
     fn clock_of_checkpoint(&self) -> VolatileAddress {
         self.line(14).word(2)
     }
 
-    /// Counts each beginning and each end of a backup: odd while one copies the heap file.
+    /// Returns the address of a count of the beginnings and ends of backups: odd while a backup copies the heap file.
     fn backups(&self) -> VolatileAddress {
         self.line(14).word(3)
     }
 
-    /// The heap's bytes from here on were never handed out.
+    /// Returns the address of the offset from which on the heap's bytes were never handed out.
     fn used(&self) -> VolatileAddress {
         self.line(14).word(4)
     }
 
-    /// When the pool is opened, any chunk that the heap has may have been handed out before.
+    /// Called when the pool is opened. Counts every chunk of the heap as one that was handed out before.
     pub(super) fn find_used<M: Memory>(&self, view: &View<M>) {
         let chunks = view.memory.load(view.layout.reached()).min(view.layout.chunk_count);
         view.memory.store(self.used(), view.layout.end_of(chunks).offset());
     }
 
-    /// The `bytes` bytes at `at` are about to be handed out; whether none of them ever was.
+    /// Notes that the `bytes` bytes at `at` are about to be handed out. Returns whether none of them was handed out before.
     pub(crate) fn hand_out<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> bool {
         let end = at.offset() + bytes;
         let mut used = memory.load(self.used());
@@ -73,7 +74,7 @@ impl SharedLog {
         used <= at.offset()
     }
 
-    /// Empties the set of recent pages that the next checkpoint adds to, if nobody relies on them. No checkpoint runs.
+    /// Empties the set of recent pages to which the next checkpoint adds pages, if their contents are not needed any more. No checkpoint runs.
     pub(super) fn settle<M: Memory>(&self, view: &View<M>) {
         let memory = &view.memory;
         if memory.omitted(Step::PastLogSnapshots)
@@ -90,7 +91,7 @@ impl SharedLog {
         }
     }
 
-    /// A checkpoint begins: from here on the other set of recent pages is added to. The gate is closed.
+    /// Begins a checkpoint: from here on, pages are added to the other set of recent pages. The gate is closed.
     pub(super) fn begin_recent<M: Memory>(&self, memory: &M) {
         memory.store(self.adding(), 1 - memory.load(self.adding()));
         memory.store(self.clock_of_checkpoint(), memory.load(SharedLayout::CLOCK));
@@ -108,7 +109,7 @@ impl SharedLog {
         }
     }
 
-    /// A transaction in commit frees these pages while there may be snapshots that read them.
+    /// Marks these pages as unsettled. A transaction in commit frees them while there may be snapshots that read them.
     pub(crate) fn unsettle<M: Memory>(&self, memory: &M, pages: Range<u64>) {
         let first = PersistentAddress::new(pages.start * PAGE_BYTES);
         for (index, bits) in bits_of(first, (pages.end - pages.start) * PAGE_BYTES) {
@@ -116,18 +117,19 @@ impl SharedLog {
         }
     }
 
-    /// Returns the numbers of the groups of pages that the `bytes` bytes at `at` lie in. Of each group the log knows the newest transaction that has freed pages.
+    /// Returns the numbers of the groups of pages that have the `bytes` bytes at `at`. For each group the log keeps the newest transaction
+    /// that has freed pages of it.
     pub(crate) fn page_groups(at: PersistentAddress, bytes: u64) -> Range<u64> {
         let group_bytes = GROUP_PAGES * PAGE_BYTES;
         at.offset() / group_bytes..(at.offset() + bytes).div_ceil(group_bytes)
     }
 
-    /// The newest transaction that has freed pages of a group since the pool was opened, or 0.
+    /// Returns the address of the TxID of the newest transaction that has freed pages of a group since the pool was opened, or 0.
     fn vacated_by(&self, group: u64) -> VolatileAddress {
         self.bitmap(VACATED, group)
     }
 
-    /// Transaction `transaction`, in commit, frees pages of these groups.
+    /// Notes that transaction `transaction`, in commit, frees pages of these groups.
     pub(crate) fn note_vacated<M: Memory>(&self, memory: &M, groups: &BTreeSet<u64>, transaction: u64) {
         if memory.omitted(Step::PastLogVacated) {
             return;
@@ -144,15 +146,15 @@ impl SharedLog {
         }
     }
 
-    /// Returns the newest transaction that may have freed one of the pages of the `bytes` bytes at `at`, or 0. The caller has read in its transaction that
-    /// they are free, so that each that did has noted it.
+    /// Returns the newest transaction that may have freed one of the pages of the `bytes` bytes at `at`, or 0. The caller has read in its
+    /// transaction that they are free, so that each transaction that freed one has been noted.
     pub(crate) fn newest_vacated<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> u64 {
         let newest = |group| memory.load(self.vacated_by(group));
         Self::page_groups(at, bytes).map(newest).fold(0, u64::max)
     }
 
-    /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log says so. `false`: the log has no
-    /// room for such a block, and the pages must not be written past it.
+    /// Waits until transaction `transaction`, which has freed pages, is durable, and a durable block of the log records this. Returns false
+    /// if the log has no room for such a block, and the pages must not be written past it.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -179,7 +181,7 @@ impl SharedLog {
         if memory.omitted(Step::PastLogSettled) {
             return true;
         }
-        // In this order: a page that is no dirty one any more is a recent one.
+        // The dirty sets are read first, because a page becomes recent before it stops being dirty.
         let is_free_of = |sets: [u64; 2]| {
             bits_of(at, bytes)
                 .all(|(index, bits)| sets.iter().all(|set| memory.load(self.bitmap(*set, index)) & bits == 0))
@@ -187,7 +189,8 @@ impl SharedLog {
         is_free_of([0, 1]) && is_free_of([RECENT, RECENT + 1])
     }
 
-    /// Returns which of the `bytes` bytes' pages from the one at `at` on, 64 at most, were freed while there were snapshots, as bits. Some of the marks may be out of date.
+    /// Returns a bit mask of those pages of the `bytes` bytes at `at` (at most 64 pages) that were freed while there were snapshots. Some
+    /// of the marks may be out of date.
     pub(crate) fn unsettled<M: Memory>(&self, memory: &M, at: PersistentAddress, bytes: u64) -> u64 {
         let first = at.offset() / PAGE_BYTES;
         bits_of(at, bytes).fold(0, |found, (index, bits)| {
@@ -198,7 +201,7 @@ impl SharedLog {
         })
     }
 
-    /// The number of readers that may have borrowed pages.
+    /// Returns the address of the number of readers that may have borrowed pages.
     fn borrowers(&self) -> VolatileAddress {
         self.line(14).word(6)
     }
@@ -208,12 +211,12 @@ impl SharedLog {
         memory.fetch_add(self.borrowers(), if begins { 1 } else { 1u64.wrapping_neg() });
     }
 
-    /// Returns whether somebody may have borrowed pages.
+    /// Returns whether a reader may have borrowed pages.
     pub(crate) fn are_borrowed<M: Memory>(&self, memory: &M) -> bool {
         memory.load(self.borrowers()) != 0
     }
 
-    /// The number of threads that are writing past the log.
+    /// Returns the address of the number of threads that are writing past the log.
     fn writers(&self) -> VolatileAddress {
         self.line(14).word(5)
     }
@@ -229,7 +232,7 @@ impl SharedLog {
         memory.load(self.backups()) != begun && !memory.omitted(Step::PastLogBackup)
     }
 
-    /// A backup begins: when this returns, nobody writes past the log until [`SharedLog::end_backup`].
+    /// Begins a backup: when this has returned, no thread writes past the log until [`SharedLog::end_backup`].
     pub(super) fn begin_backup<M: Memory>(&self, memory: &M) {
         memory.fetch_add(self.backups(), 1);
         loop {
@@ -240,13 +243,13 @@ impl SharedLog {
         }
     }
 
-    /// A backup ends.
+    /// Ends a backup.
     pub(super) fn end_backup<M: Memory>(&self, memory: &M) {
         memory.fetch_add(self.backups(), 1);
     }
 
-    /// Does the same as [`SharedLog::write_past_log`], unless a backup has begun since [`SharedLog::backups_begun`] returned `begun`. Returns whether it
-    /// has written.
+    /// Does the same as [`SharedLog::write_past_log`], unless a backup has begun since [`SharedLog::backups_begun`] returned `begun`.
+    /// Returns whether it has written.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -269,8 +272,8 @@ impl SharedLog {
         })
     }
 
-    /// Writes `words` to the heap file from the beginning of a page on, past the log, and has memory show that; the rest of the last page becomes zeros.
-    /// The pages are settled, and only the caller has a use for them.
+    /// Writes `words` to the heap file, past the log, from the beginning of a page on, and makes the mapping show them. The rest of the
+    /// last page becomes zeros. The pages are settled, and only the caller uses them.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).
@@ -299,14 +302,14 @@ impl SharedLog {
         let bytes = pages as u64 * PAGE_BYTES;
         self.forget_private(memory, at, bytes);
         if !memory.give_back(at, bytes) {
-            // As where memory is locked.
+            // The system refused, as it does for locked memory.
             memory.store_range(at, words);
             self.mark_private(memory, &(first..first + pages as u64).collect::<Vec<_>>());
         }
         Ok(())
     }
 
-    /// Waits until what was written past the log is durable.
+    /// Waits until the writes past the log are durable.
     ///
     /// # Errors
     /// [`Error::Poisoned`](crate::Error::Poisoned).

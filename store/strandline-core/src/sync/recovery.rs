@@ -14,7 +14,8 @@
 //! 3. Write the slot and the accepted blocks again in place, with the same bytes, durably. What was read may be only in the page cache, where a
 //!    killed process or a failed flush has left it, and a power failure would remove it. (The slot is written too, because the next slot overwrites
 //!    the other one, which may be the only one on the medium. If sectors are written atomically this is not necessary, but it costs only one write.)
-//! 4. If a large transaction was interrupted, restore its journal's granules (`alone.rs`). Replay the transactions into memory in portions, and write
+//! 4. If a large transaction was interrupted, restore its journal's granules (`large_transactions.rs`). Replay the transactions into memory
+//!    in portions, and write
 //!    each page that they store to, changed or not, to the heap file; flush. Give back written pages over the memory bound. Unchanged pages are
 //!    written as well, because new contents that are already visible may be only in the page cache. The same holds for the file's length: if the file
 //!    is longer than necessary, its last page is written again.
@@ -108,7 +109,7 @@ struct NewestSlot {
     is_confirmed: bool,
 }
 
-/// What recovery found in the log after the newest slot.
+/// The findings of recovery in the log after the newest slot.
 struct Found {
     slot: CheckpointSlot,
     /// The newest slot's index.
@@ -181,7 +182,7 @@ pub fn read_log_header(device: &dyn Device, path: &Path) -> Result<LogHeader> {
     }
     };
     let log = DeviceFile::Log;
-    let size = device.size(log).map_err(cannot("look at", log))?;
+    let size = device.size(log).map_err(cannot("read the size of", log))?;
     if size < BLOCK_BYTES {
         return Err(wrong(format!("has {size} bytes, too few for a header")));
     }
@@ -306,7 +307,7 @@ impl SharedLog {
         Ok(found.report)
     }
 
-    /// Writes pages to which recovery has stored, and gives memory back if there is too much.
+    /// Writes pages to which recovery has stored, and releases memory if too much is in use.
     fn write_recovered<M: Memory>(
         &self,
         view: &View<M>,
@@ -394,7 +395,7 @@ impl SharedLog {
     /// Replays the log into memory and writes nothing. This is for a pool that is open for reading only.
     ///
     /// # Errors
-    /// As for [`SharedLog::recover`].
+    /// Returns the errors of [`SharedLog::recover`].
     pub fn recover_read_only<M: Memory>(&self, view: &View<M>) -> Result<SyncRecoveryReport> {
         let mut found = self.find(view, self.device(view)?)?;
         if let Some(journal) = &found.journal {
@@ -408,7 +409,7 @@ impl SharedLog {
     /// Returns the pages that recovery would write. Until it has, their contents may be as a crash has left them.
     ///
     /// # Errors
-    /// As for [`SharedLog::recover`].
+    /// Returns the errors of [`SharedLog::recover`].
     pub fn logged_pages<M: Memory>(&self, view: &View<M>) -> Result<HashSet<u64>> {
         let found = self.find(view, self.device(view)?)?;
         let mut pages = HashSet::new();

@@ -68,7 +68,7 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
     }))
 }
 
-/// Writes the header of this log again, if it is certain what it was. The slot contains the life; the slot and the file's size determine the ring,
+/// Writes the header of this log again, if its old contents are certain. The slot contains the life; the slot and the file's size determine the ring,
 /// and the one counts with which more blocks follow S. The old checksum, or the rest of the old header, or a block of the ring must agree. Returns
 /// false if it is not certain.
 ///

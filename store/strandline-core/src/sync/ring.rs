@@ -112,9 +112,9 @@ impl SharedLog {
         (larger > ring).then_some(larger)
     }
 
-    /// Enlarges the ring if the disk has room and no needed block would have to move. If a thread waits for the larger ring, takes a checkpoint so
-    /// that no block is needed. Returns whether the ring is larger now. The calling thread is in no transaction; it should call this after a
-    /// checkpoint.
+    /// Enlarges the ring if the disk has room and no needed block would have to move. If one would, takes a checkpoint so that no block is needed,
+    /// but only if a thread waits for the larger ring, or if `blocks` is not a multiple of the present size, since a later attempt might fail as
+    /// well. Returns whether the ring is larger now. The calling thread is in no transaction; it should call this after a checkpoint.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
@@ -175,7 +175,8 @@ impl SharedLog {
         unlock(memory, self.latch());
         let needed = memory.load(self.start())..end;
         if !places_agree(&needed, ring, blocks) && !memory.omitted(Step::SyncRingPlaces) {
-            // The places of blocks agree repeatedly only if one ring's size is a multiple of the other's.
+            // If the new size is a multiple of the old one, the places agree again after some later checkpoint. If no thread waits for more than
+            // the ring has, that is soon enough.
             if memory.load(self.needed_word()) <= ring && blocks.is_multiple_of(ring) {
                 return Ok(false);
             }

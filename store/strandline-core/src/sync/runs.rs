@@ -69,7 +69,7 @@ pub(super) fn unpack(block: &[u8], places: u64, mut take: impl FnMut(Record) -> 
             continue;
         }
         let (Record::Data { address, mask: 0xff, .. }, true) = (record, place + pairs <= places) else {
-            return Err(Error::damaged("the shared log has a run that cannot be"));
+            return Err(Error::damaged("the shared log has an impossible run"));
         };
         let mut address = address;
         for value in (place..place + pairs).flat_map(|place| block::place(block, place)) {

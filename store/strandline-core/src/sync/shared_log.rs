@@ -1,6 +1,6 @@
-//! The shared log: reservation and append. `group_flush.rs` makes durable what was appended.
+//! The shared log: reservation and append. `group_flush.rs` makes the appended blocks durable.
 //!
-//! # What it keeps
+//! # Contents
 //!
 //! A ring of N blocks in the log file ([`ring`](super::ring)); block n lies at place n mod N and is written once. Blocks are filled in
 //! *staging*, a smaller ring of blocks in volatile words. Four numbers rise and never cross:
@@ -19,21 +19,21 @@
 //!
 //! # A commit
 //!
-//! [`enter`](SharedLog::enter) reserves, which may wait for a checkpoint or a flush; publishes `in_commit`; looks
-//! at the gate, and if it is closed withdraws, waits and publishes again; takes the latch. The caller validates
+//! [`enter`](SharedLog::enter) reserves room, which may wait for a checkpoint or a flush. It publishes `in_commit` and checks
+//! the gate; if that is closed, it withdraws `in_commit`, waits and publishes it again. Then it takes the latch. The caller validates
 //! and calls [`append`](SharedLog::append), which takes the TxID and copies the records in one piece, or
 //! [`leave_unchanged`](SharedLog::leave_unchanged). Then it marks its pages dirty, stores home, releases its
-//! locks and [`leaves`](SharedLog::leave). Nobody waits for input or output while `in_commit`, so that whoever
-//! closes the gate (a checkpoint) waits only for processors. Under the latch there is no input or output either, no
-//! allocation, and nothing that could panic.
+//! locks and [`leaves`](SharedLog::leave). No thread waits for input or output while it is `in_commit`, so that a checkpoint, which
+//! closes the gate, waits only for processors. Under the latch there is no input or output either, no
+//! allocation, and no code that could panic.
 //!
-//! Who waits for room queues for it: while somebody does, newcomers stand behind, and a large transaction
-//! cannot starve.
+//! Transactions that wait for room do so in a queue: later ones wait behind earlier ones, so that a transaction with many records
+//! does not starve.
 //!
 //! # Failure
 //!
-//! A failed write or flush poisons: from then on every operation of everybody answers [`Error::Poisoned`], also
-//! for what was durable before. What became of unacknowledged transactions is for recovery to find out.
+//! A failed write or flush poisons the pool: from then on every operation returns [`Error::Poisoned`], also
+//! for transactions that were durable before. Recovery finds out which unacknowledged transactions survive.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -58,7 +58,7 @@ const LARGEST_SHARE: u64 = 8;
 /// Number of records that are copied at a time.
 const COPY_RECORDS: usize = 32;
 
-/// The places of the shared log's words, and its sizes: all that a thread needs beside its view.
+/// The addresses of the shared log's words, and its sizes. A thread needs only this and its view.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedLog {
     words: VolatileAddress,
@@ -80,7 +80,7 @@ pub struct SharedLog {
     pub(super) seed: u32,
     /// The life that recovery begins.
     pub(super) next_life: u64,
-    /// True if recovery drops what follows damage in the log.
+    /// True if recovery drops all blocks after a damaged one.
     pub(super) cuts_damage: bool,
 }
 
@@ -91,7 +91,7 @@ pub(crate) struct Reservation {
     blocks: u64,
 }
 
-/// What failed, for threads that call later.
+/// The action that failed, for threads that call later.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
     LogWrite = 1,

@@ -23,11 +23,11 @@ struct Files {
     buffered: bool,
     /// True if the log file cannot be extended.
     full: bool,
-    /// The size of the pages in which memory is given back, if they are larger than the system's.
+    /// The size of the pages in which memory is released, if they are larger than the system's.
     page_bytes: u64,
 }
 
-/// How a [`Failing`] device fails.
+/// The way in which a [`Failing`] device fails.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Failure {
     /// Files cannot be extended, as on a full disk.
@@ -201,7 +201,7 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     }
 }
 
-/// Makes everything that can wait wait: there is little room in ring and staging, few pages may be dirty, and there are more threads than processors.
+/// Provokes the waits of the protocols: there is little room in the ring and in the staging buffers, few pages may be dirty, and there are more threads than processors.
 #[test]
 fn nobody_waits_for_ever() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
@@ -431,7 +431,7 @@ fn a_flush_writes_the_sectors_that_it_uses() {
     }
 }
 
-/// The ring is enlarged between commits, and found so. A transaction that needs more than the ring has waits for that.
+/// The ring is enlarged between commits, and has its new size after recovery. A transaction that needs more than the ring has waits for that.
 #[test]
 fn a_ring_grows_under_commits() {
     for (buffered, concurrency) in [(false, Concurrency::Stm), (true, Concurrency::SingleWriter)] {

@@ -1,6 +1,6 @@
-//! How transactions are isolated.
+//! The concurrency controls.
 
-/// How transactions are isolated from one another.
+/// A concurrency control: the way in which transactions are isolated from one another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Concurrency {
     /// Word-based software transactional memory with encounter-time locking, write-back and timestamp extension, as in TinySTM. Transactions on

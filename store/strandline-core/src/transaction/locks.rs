@@ -33,7 +33,7 @@ const GRANULE_BYTES: u64 = 256;
 /// use strandline_core::Lock;
 ///
 /// let (from, to) = (pool.layout().root(0), pool.layout().root(1));
-/// // Taken in order before the transaction begins where isolation is by locks; under STM, as here, nobody needs them.
+/// // Under isolation by locks they are taken, in order, before the transaction begins. Under STM, as here, they are ignored.
 /// worker.run_locked(&[Lock::word(from), Lock::word(to)], |tx| {
 ///     tx.write(from, 1)?;
 ///     tx.write(to, 2)
@@ -119,7 +119,7 @@ impl Lock {
 /// A transaction as its successors identify it: by its log and its number in that log, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The number of its log.
+    /// The number of the transaction's log.
     pub log: u64,
     /// The transaction's number.
     pub sequence: u64,
@@ -146,15 +146,15 @@ pub struct LockSet {
     pub(crate) held: Vec<u32>,
     /// The locks to take before the next attempt, in order.
     pub(crate) wanted: Vec<u32>,
-    /// Whether the transaction declared its set.
+    /// True if the transaction declared its lock set.
     pub(crate) declared: bool,
     /// The region from which it allocates.
     pub(crate) region: Option<u32>,
     /// The lock that was looked up last, if it is held.
     pub(crate) last: u32,
-    /// Whether a lock was taken since the attempt began.
+    /// True if a lock was taken since the attempt began.
     pub(crate) late: bool,
-    /// Whether the allocator is at work.
+    /// True while the allocator runs.
     pub(crate) allocating: bool,
     /// Blocks allocated by this transaction.
     pub(crate) fresh: Vec<(PersistentAddress, u64)>,

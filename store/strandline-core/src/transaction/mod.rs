@@ -1,4 +1,4 @@
-//! Waist 1: what a structure may do, and the concurrency control beneath it.
+//! Waist 1: the operations that structures use, and the concurrency controls below them.
 //!
 //! A structure accesses persistent words only through [`Read`] and [`Transaction`]. Their methods return `Result<_, Abort>`, so that a conflict or a
 //! user's abort unwinds with `?`; the runner of the transaction then repeats it or reports the reason. Pool words cannot be accessed outside
@@ -33,7 +33,7 @@ use crate::memory::{PAGE_BYTES, PersistentAddress};
 /// use strandline_core::Abort;
 /// use strandline_core::memory::PersistentAddress;
 ///
-/// // The first word of what hangs from a root.
+/// // The first word of the block to which a root refers.
 /// fn first(tx: &mut impl Read, root: u64) -> Result<u64, Abort> {
 ///     let at = tx.read(tx.root(root))?;
 ///     if at == 0 { Ok(0) } else { tx.read(PersistentAddress::new(at)) }
@@ -71,7 +71,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Read::read`].
+    /// Returns the errors of [`Read::read`].
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort>;
 
     /// Reads `N` consecutive words, which is fastest within one cache line.
@@ -85,7 +85,7 @@ pub trait Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Read::read`].
+    /// Returns the errors of [`Read::read`].
     fn read_array<const N: usize>(&mut self, at: PersistentAddress) -> Result<[u64; N], Abort>
     where
         Self: Sized,
@@ -110,7 +110,7 @@ pub trait Read {
     ///     let root = tx.root(0);
     ///     let before = tx.plain().and_then(|mut plain| plain.read(root).ok());
     ///     tx.write(root, 5)?;
-    ///     // Whoever has written reads its own writes.
+    ///     // A transaction reads its own writes.
     ///     assert!(tx.plain().is_none());
     ///     Ok(before)
     /// })?;
@@ -130,7 +130,7 @@ pub trait Read {
     /// use strandline_core::Abort;
     /// use strandline_core::transaction::OptimisticSearch;
     ///
-    /// /// The first of the other seven root words that is not zero. Whoever writes one of them also writes the first word.
+    /// /// Returns the first of the other seven root words that is not zero. Each transaction that writes one of them also writes the first word.
     /// struct First;
     ///
     /// impl OptimisticSearch for First {
@@ -169,7 +169,7 @@ pub trait Read {
     /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard` is a word to which each transaction writes that frees these pages.
     ///
     /// # Errors
-    /// As for [`Read::read`].
+    /// Returns the errors of [`Read::read`].
     fn read_pages(
         &mut self,
         _guard: PersistentAddress,
@@ -191,7 +191,7 @@ pub trait Read {
     /// Returns the first `bytes` bytes of consecutive pages directly in memory, without a copy, or `None` if they have to be read.
     ///
     /// # Safety
-    /// [`Read::prepare_to_borrow`] has returned true for all of these pages in this transaction or snapshot, and the pool is open. Nobody writes to
+    /// [`Read::prepare_to_borrow`] has returned true for all of these pages in this transaction or snapshot, and the pool is open. No code writes to
     /// pages of extents except the transaction that has allocated them, before it commits.
     unsafe fn borrow_pages(&self, _at: PersistentAddress, _bytes: u64) -> Option<&[u8]> {
         None
@@ -207,7 +207,7 @@ pub trait Read {
     /// Hints that a walk over most of the pool begins or has ended.
     fn walk(&self, _begins: bool) {}
 
-    /// Returns how often this thread has waited for pages of a file. If the number does not change, [`read_ahead`](Self::read_ahead) is of no use.
+    /// Returns the number of times that this thread has waited for pages of a file. If it does not change, [`read_ahead`](Self::read_ahead) is of no use.
     fn pages_waited_for(&self) -> u64 {
         0
     }
@@ -243,7 +243,7 @@ pub trait Read {
     /// # use strandline_core::example::*;
     /// # let (pool, mut worker) = pool_and_worker();
     /// let block = worker.run(|tx| tx.alloc(100))?;
-    /// // Unlike with [`Transaction::block`], the transaction goes on.
+    /// // Unlike with [`Transaction::block`], the transaction continues.
     /// assert_eq!(worker.view(|tx| tx.find_block(block.word(1)))?, None);
     /// assert_eq!(worker.view(|tx| tx.find_block(block))?, Some(128));
     /// # Ok::<(), strandline_core::Error>(())
@@ -366,8 +366,8 @@ pub trait OptimisticSearch {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub trait Transaction: Read {
-    /// Returns the number of the log of the worker that runs the transaction, and 0 for a transaction without a log. Workers with logs that exist at the
-    /// same time have different ones, so that a structure can give each a line of its own to write to.
+    /// Returns the number of the log of the worker that runs the transaction, and 0 for a transaction without a log. Workers with logs that
+    /// exist at the same time have different ones, so that a structure can give each a line of its own to write to.
     fn worker_number(&self) -> u64 {
         0
     }
@@ -379,7 +379,7 @@ pub trait Transaction: Read {
     /// # let (pool, mut worker) = pool_and_worker();
     /// worker.run(|tx| {
     ///     tx.write(tx.root(0), 5)?;
-    ///     // What it has written a transaction reads.
+    ///     // A transaction reads its own writes.
     ///     let value = tx.read(tx.root(0))?;
     ///     tx.write(tx.root(1), value + 1)
     /// })?;
@@ -406,7 +406,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::write`].
+    /// Returns the errors of [`Transaction::write`].
     fn write_range(&mut self, at: PersistentAddress, from: &[u64]) -> Result<(), Abort>;
 
     /// Writes `N` consecutive words, which costs least if they lie in one line.
@@ -420,7 +420,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::write`].
+    /// Returns the errors of [`Transaction::write`].
     fn write_array<const N: usize>(&mut self, at: PersistentAddress, words: &[u64; N]) -> Result<(), Abort>
     where
         Self: Sized,
@@ -435,7 +435,7 @@ pub trait Transaction: Read {
     /// # let (pool, mut worker) = pool_and_worker();
     /// use strandline_core::{Abort, Error};
     ///
-    /// // The allocation of a transaction that gives up is undone.
+    /// // The allocation of an aborted transaction is undone.
     /// let given_up = worker.run(|tx| {
     ///     tx.alloc(100)?;
     ///     Err::<(), _>(Abort::User)
@@ -490,7 +490,7 @@ pub trait Transaction: Read {
     /// ```
     ///
     /// # Errors
-    /// As for [`Transaction::alloc`].
+    /// Returns the errors of [`Transaction::alloc`].
     fn alloc_pages(&mut self, _most: u64) -> Result<Option<(PersistentAddress, u64)>, Abort> {
         Ok(None)
     }
@@ -507,7 +507,7 @@ pub trait Transaction: Read {
     /// Frees `pages` pages of an extent from `at` on: all pages of an allocation, or some.
     ///
     /// # Errors
-    /// As for [`Transaction::free`].
+    /// Returns the errors of [`Transaction::free`].
     fn free_pages(&mut self, at: PersistentAddress, pages: u64) -> Result<(), Abort> {
         (0..pages).try_for_each(|page| self.free(at.byte(page * PAGE_BYTES)))
     }
@@ -534,7 +534,7 @@ pub trait Transaction: Read {
     /// Returns whether a block of `bytes` bytes or more begins at `at`.
     ///
     /// # Errors
-    /// As for [`Transaction::block`].
+    /// Returns the errors of [`Transaction::block`].
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         has_room(self, at, bytes)
     }

@@ -37,7 +37,7 @@ pub trait Runner {
 
     /// Runs `body` as a transaction whose lock set is known before it begins. With isolation by locks
     /// ([`Concurrency::Locks`](super::Concurrency::Locks)) the locks are taken in order before `body` runs, and a write to a word that none of them
-    /// protects is an error. A read of such a word is allowed, and safe if nobody writes to the word. Under other isolation the set is ignored.
+    /// protects is an error. A read of such a word is allowed, and safe if no transaction writes to the word. Under other isolation the set is ignored.
     ///
     /// # Errors
     /// Returns [`Error::OutsideLockSet`](crate::Error::OutsideLockSet) if `body` writes outside `locks`, and the errors of [`Runner::run`].

@@ -35,9 +35,9 @@ pub struct Statistics {
     pub user_aborts: u64,
     /// Bytes of log records written, including commit records.
     pub log_bytes: u64,
-    /// How often this worker persisted in bulk.
+    /// The number of times that this worker persisted in bulk.
     pub bulk_persists: u64,
-    /// How often this worker's log restarted.
+    /// The number of times that this worker's log restarted.
     pub log_restarts: u64,
     /// All that this worker wrote back and fenced, including bulk persistence.
     pub total: Counters,
@@ -67,7 +67,7 @@ impl Count {
     }
 
     pub fn get(&self) -> u64 {
-        // A count orders nothing.
+        // Relaxed is enough: no other access depends on the order of this count.
         self.0.load(Ordering::Relaxed)
     }
 }

@@ -25,7 +25,7 @@ const _: () = assert!(FIRST_SLOTS.is_power_of_two() && SPARSE.is_power_of_two())
 const FILTER_LINES: usize = 64;
 /// The number of written words at which the filter is enlarged; it is enlarged again at four times as many, and so on.
 const FILTER_WORDS: usize = 1024;
-/// Number of the enlarged filter's bytes for each of these words.
+/// The number of bytes in an enlarged filter for each word that was written when it was enlarged.
 const FILTER_SHARE: usize = 16;
 /// The difference between two successive generations of the index.
 const GENERATION: u64 = 1 << 32;

@@ -1,4 +1,4 @@
-//! Checksums of pages at rest: whatever a pool goes through they fit, and what somebody else has changed is found.
+//! Checksums of pages at rest: they match after every operation on a pool, and changes by other programs are found.
 
 use std::fs::{File, copy};
 use std::os::unix::fs::FileExt;
@@ -26,7 +26,7 @@ fn is_whole(path: &Path) {
     assert_eq!(check(path, Default::default()).unwrap().damage, [""; 0]);
 }
 
-/// Objects of many sizes, of which some are freed again.
+/// Allocates objects of many sizes, and frees some of them again.
 fn fill(pool: &Pool, seed: u64) {
     let mut worker = pool.worker().unwrap();
     let mut blocks: Vec<PersistentAddress> = Vec::new();
@@ -52,7 +52,7 @@ fn fill(pool: &Pool, seed: u64) {
     }
 }
 
-/// Changes a bit of the block that hangs from root 1, in the file.
+/// Changes a bit of the block that root 1 refers to, in the file.
 fn flip(path: &Path) {
     let pool = Pool::open_read_only(path, &options()).unwrap();
     let at = pool.worker().unwrap().view(|tx| tx.read(tx.root(1))).unwrap();
@@ -71,7 +71,7 @@ fn what_a_pool_goes_through_its_checksums_go_through() {
     fill(&pool, 1);
     pool.checkpoint().unwrap();
     fill(&pool, 2);
-    // As a kill leaves it.
+    // The files as a killed process leaves them.
     let killed = folder.path().join("killed");
     for (from, to) in [
         (path.clone(), killed.clone()),
@@ -85,12 +85,12 @@ fn what_a_pool_goes_through_its_checksums_go_through() {
     fill(&again, 3);
     again.close().unwrap();
     is_whole(&killed);
-    // Copied while it is in use.
+    // A copy made while the pool is in use.
     let backup = folder.path().join("backup");
     pool.backup(&backup).unwrap();
     assert!(checksums_path(&backup).exists());
     is_whole(&backup);
-    // Larger than the log.
+    // A transaction that is larger than the log.
     let large = pool.worker().unwrap().run(|tx| {
         let block = tx.alloc(8 << 20)?;
         (0..1 << 20).try_for_each(|word| tx.write(block.word(word), word))?;
@@ -100,10 +100,10 @@ fn what_a_pool_goes_through_its_checksums_go_through() {
     assert!(pool.compact().unwrap().punched_bytes > 8 << 20);
     fill(&pool, 4);
     pool.compact().unwrap();
-    // The end is cut off.
+    // Closing the pool truncates the file.
     pool.close().unwrap();
     is_whole(&path);
-    // And comes back.
+    // The file grows again.
     let options = Options { sync: SyncParameters { checksums: false, ..options().sync }, ..options() };
     let pool = Pool::open(&path, &options).unwrap();
     fill(&pool, 5);
@@ -128,7 +128,7 @@ fn what_somebody_else_has_changed_is_found() {
     flip(&path);
     let damage = check(&path, Default::default()).unwrap().damage;
     assert!(damage.len() == 1 && damage[0].starts_with("4096 bytes at 0x"), "{damage:?}");
-    // No repair says that this is what was written.
+    // A repair must not accept the changed contents.
     assert!(matches!(repair(&path, Default::default()), Err(Error::Irreparable { .. })));
     let pool = Pool::open(&path, &options()).unwrap();
     let backup = folder.path().join("backup");
@@ -138,7 +138,7 @@ fn what_somebody_else_has_changed_is_found() {
     pool.close().unwrap();
     flip(&path);
     is_whole(&path);
-    // A page that is written again has what it has now.
+    // The next write to the page gives it a new checksum of its present contents.
     Pool::open(&path, &options()).unwrap().backup(&backup).unwrap();
 }
 
@@ -165,7 +165,7 @@ fn they_are_made_for_a_pool_that_has_none_and_belong_to_it() {
     let pool = Pool::create(&path, &without).unwrap();
     fill(&pool, 1);
     assert!(!checksums_path(&path).exists());
-    // Not closed.
+    // The files of a pool that is not closed.
     let killed = folder.path().join("killed");
     copy(&path, &killed).unwrap();
     copy(log_path(&path), log_path(&killed)).unwrap();
@@ -179,11 +179,11 @@ fn they_are_made_for_a_pool_that_has_none_and_belong_to_it() {
     is_whole(&path);
     flip(&path);
     assert_eq!(check(&path, Default::default()).unwrap().damage.len(), 1);
-    // Another domain would not keep them.
+    // Another domain would not keep the checksums up to date.
     let process = Options { domain: Domain::Process, ..options() };
     assert!(matches!(Pool::open(&path, &process), Err(Error::ChecksumFile { .. })));
     assert!(Pool::open_read_only(&path, &process).is_ok());
-    // Another pool's.
+    // The checksums of another pool.
     let other = folder.path().join("other");
     Pool::create(&other, &options()).unwrap().close().unwrap();
     copy(checksums_path(&other), checksums_path(&path)).unwrap();
@@ -192,7 +192,7 @@ fn they_are_made_for_a_pool_that_has_none_and_belong_to_it() {
     assert!(check(&path, Default::default()).unwrap().damage[0].contains("of another pool"));
     std::fs::remove_file(checksums_path(&path)).unwrap();
     Pool::open(&path, &process).unwrap().close().unwrap();
-    // What is left of one that was deleted is not a new one's.
+    // Checksums that are left of a deleted pool do not become those of a new pool.
     std::fs::remove_file(&path).unwrap();
     std::fs::remove_file(log_path(&path)).unwrap();
     copy(checksums_path(&other), checksums_path(&path)).unwrap();

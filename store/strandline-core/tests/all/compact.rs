@@ -1,4 +1,4 @@
-//! Compaction gives space back to the file system, beside transactions and snapshots, and what is there stays.
+//! Compaction releases space to the file system while transactions and snapshots run, and keeps all contents.
 
 use std::os::unix::fs::FileExt;
 
@@ -13,7 +13,7 @@ fn options(domain: Domain) -> Options {
     Options { domain, geometry, ..Options::default() }
 }
 
-/// Blocks of many sizes, each with its own address in its first and last word.
+/// Allocates blocks of many sizes, each with its own address in its first and last word.
 fn fill<C: Control<Memory = Native>>(pool: &Pool<C>, bytes: u64) -> Vec<(PersistentAddress, u64)> {
     let mut worker = pool.worker().unwrap();
     let (mut blocks, mut filled, mut number) = (Vec::new(), 0, 0);
@@ -78,7 +78,7 @@ fn empties<C: Control<Memory = Native>>(setup: impl Into<Setup<C>> + Copy, domai
     pool.close().unwrap();
     assert!(length() < 4 << 20, "{}", length());
     let pool = setup.into().open(&path, &options(domain)).unwrap();
-    // What is taken again is there when the pool is opened again.
+    // Blocks that are allocated after the compaction are there when the pool is opened again.
     let blocks = fill(&pool, 20 << 20);
     pool.close().unwrap();
     let pool = setup.into().open(&path, &options(domain)).unwrap();
@@ -93,8 +93,8 @@ fn an_emptied_pool_takes_little_of_the_disk() {
     }
 }
 
-/// As after a crash between lowering `reached` and cutting the file off; and the newest slot is lost, so that the other one says what is
-/// replayed: nothing, or it could lie behind the end of the file.
+/// The state after a crash between lowering `reached` and truncating the file. The newest slot is lost too, so that recovery starts from the other
+/// one. It must replay nothing, since a record could refer to an address behind the end of the file.
 #[test]
 fn a_file_that_was_about_to_be_cut_off_opens() {
     for domain in [Domain::Sync, Domain::Process] {

@@ -1,4 +1,4 @@
-//! Flushes of real files that fail once, as the system reports a lost write-back: `fsync` and `fdatasync` of this program are these.
+//! Flushes of real files that fail once, as when the system reports a lost write-back. This program defines `fsync` and `fdatasync` itself for that.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_long};
@@ -11,7 +11,7 @@ use strandline_core::layout::Geometry;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Pool, Read, Runner, Transaction};
 
-/// By device and inode, how many flushes succeed before the one that fails.
+/// For each file, by device and inode: the number of flushes that succeed before one fails.
 static FAILING: Mutex<Option<HashMap<(u64, u64), u32>>> = Mutex::new(None);
 
 fn identity(path: &Path) -> (u64, u64) {
@@ -23,20 +23,20 @@ fn fail_a_flush_of(path: &Path) {
     FAILING.lock().unwrap().get_or_insert_default().insert(identity(path), 0);
 }
 
-/// Whether a flush of the file has failed since [`fail_a_flush_of`].
+/// Returns whether a flush of the file has failed since [`fail_a_flush_of`].
 fn has_failed(path: &Path) -> bool {
     !FAILING.lock().unwrap().get_or_insert_default().contains_key(&identity(path))
 }
 
 fn flush(call: c_long, descriptor: c_int) -> c_int {
-    // SAFETY: a structure of numbers, for which zeros are values.
+    // SAFETY: this is a structure of numbers, for which zeros are valid values.
     let mut about: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the structure can be written for the whole call.
     let is_known = unsafe { libc::fstat(descriptor, &mut about) } == 0;
     let mut failing = FAILING.lock().unwrap();
     if is_known && failing.as_mut().is_some_and(|files| files.remove(&(about.st_dev, about.st_ino)).is_some())
     {
-        // SAFETY: the thread's own number.
+        // SAFETY: the pointer is to the thread's own error number.
         unsafe { *libc::__errno_location() = libc::EIO };
         return -1;
     }
@@ -81,7 +81,7 @@ fn is_poisoned<T>(answer: Result<T, Error>, cause: &str) {
     }
 }
 
-/// Has a flush of the file that `which` names fail during `body`, which must find the pool poisoned, as everything does from then on.
+/// Makes a flush of the file that `which` returns fail during `body`. `body` and all later operations must find the pool poisoned.
 fn fails_for_good(
     which: impl Fn(&Path) -> std::path::PathBuf,
     cause: &str,
@@ -95,7 +95,7 @@ fn fails_for_good(
     fail_a_flush_of(&which(&path));
     is_poisoned(body(&pool), cause);
     assert!(has_failed(&which(&path)));
-    // The system has told it once, and would go on.
+    // The system has reported the failure; further flushes would succeed.
     is_poisoned(worker.run(|tx| tx.write(tx.root(0), 8)), cause);
     is_poisoned(worker.view(|tx| tx.read(tx.root(0))), cause);
     is_poisoned(worker.run_later(|tx| tx.write(tx.root(0), 8)), cause);
@@ -128,7 +128,7 @@ fn a_ring_that_is_enlarged() {
     fails_for_good(log_path, "flushing the log: Input/output error", |pool| {
         let mut worker = pool.worker().unwrap();
         let block = worker.run(|tx| tx.alloc(64 << 10))?;
-        // More blocks than the ring has.
+        // The transaction needs more blocks than the ring has.
         worker.run(|tx| (0..2000).try_for_each(|word| tx.write(block.word(2 * word), word)))
     });
 }
@@ -143,7 +143,7 @@ fn checksums() {
     });
 }
 
-/// What a disk that is full says is no flush that failed.
+/// The error of a full disk does not count as a failed flush.
 #[test]
 fn a_file_that_cannot_grow_leaves_the_pool_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
@@ -154,13 +154,13 @@ fn a_file_that_cannot_grow_leaves_the_pool_as_it_is() {
     pool.checkpoint().unwrap();
 }
 
-/// A backup whose own flush fails is none; the pool goes on.
+/// If a flush of the backup's own files fails, there is no backup, and the pool works on.
 #[test]
 fn a_backup_that_cannot_be_flushed_harms_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let pool = Pool::create(folder.path().join("pool"), &options()).unwrap();
     pool.worker().unwrap().run(|tx| tx.write(tx.root(0), 8)).unwrap();
-    // Its file has no name that is known beforehand: the folder's flush is the one that fails.
+    // The name of the backup's file is not known in advance, so a flush of the folder fails instead.
     fail_a_flush_of(folder.path());
     assert!(matches!(pool.backup(folder.path().join("backup")), Err(Error::Io { .. })));
     pool.worker().unwrap().run(|tx| tx.write(tx.root(0), 9)).unwrap();

@@ -1,17 +1,18 @@
-//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped: the system reports a lost write-back once. They are
-//! opened in one place, too, `memory/system`: on a descriptor to which no message is written.
+//! Files are made durable in one place, `memory/flush.rs`, and no result of a flush is dropped, since the system reports a lost write-back
+//! only once. Files are also opened in one place, `memory/system`, on a descriptor that is not a standard one, so that no message is
+//! written to them.
 
 use std::fs;
 use std::path::Path;
 
 use super::sources::sources;
 
-/// Calls that make a file durable or open it, and the files that may contain them: those that define wrappers, and those that call these with a
+/// Calls that make a file durable or open it, and the source files that may contain them: those that define wrappers, and those that call these with a
 /// guard around them.
 const PRIMITIVES: [(&[&str], &[&str]); 5] = [
     (
         &[" File::open(", "(File::open(", "File::options(", "options.open(", "true).open(", "false).open("],
-        // The system's own files, and an example's.
+        // The files that wrap system calls, and the one of the examples.
         &["memory/system/mod.rs", "memory/system/linux.rs", "memory/system/macos.rs", "example.rs"],
     ),
     (&["sync_all(", "sync_data("], &["memory/flush.rs", "memory/system/linux.rs", "memory/system/macos.rs"]),
@@ -23,7 +24,7 @@ const PRIMITIVES: [(&[&str], &[&str]); 5] = [
     (&["system::write_durable("], &["sync/file_device.rs"]),
 ];
 
-/// Calls whose results say whether something became durable.
+/// Calls whose results tell whether a write became durable.
 const FLUSHES: [&str; 9] = [
     "flush::file(",
     "flush::data(",
@@ -36,17 +37,17 @@ const FLUSHES: [&str; 9] = [
     ".synchronize(",
 ];
 
-/// What drops a result.
+/// Expressions that drop a result.
 const DROPS: [&str; 8] =
     ["let _ =", "drop(", ".ok()", ".ok();", ".unwrap_or(", ".unwrap_or_default(", ".is_ok()", ".is_err()"];
 
-/// The code without comments and without what follows the first unit test.
+/// Returns the code without comments, up to the first module of unit tests.
 fn code(text: &str) -> String {
     let tests = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
     text[..tests].lines().map(|line| line.split("//").next().unwrap().to_owned() + "\n").collect()
 }
 
-/// What is wrong in a file, named as below `src`.
+/// Returns descriptions of the faults in a file. `name` is its path below `src`.
 fn wrong(name: &str, text: &str) -> Vec<String> {
     let code = code(text);
     let mut wrong = Vec::new();
@@ -55,7 +56,7 @@ fn wrong(name: &str, text: &str) -> Vec<String> {
             wrong.push(format!("{name} calls {call}..): use memory/flush.rs or memory/system"));
         }
     }
-    // Results are dropped in the statement that has them.
+    // A result is dropped in the statement that makes it.
     for statement in code.split([';', '{', '}']) {
         let flushes = FLUSHES.iter().find(|call| statement.contains(**call));
         let drops = DROPS.iter().find(|drop| statement.contains(**drop));
@@ -79,7 +80,7 @@ fn files_are_opened_and_flushed_in_one_place_and_no_result_is_dropped() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The crates above the engine open and flush no file of a pool at all.
+/// The crates above the engine must not open or flush any file of a pool.
 #[test]
 fn nothing_above_the_engine_opens_or_flushes_files() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -1,4 +1,4 @@
-//! Pools grow: they begin small, their files become longer with their heaps, and what lies behind a file's end is never touched.
+//! Growth of pools: they begin small, their files become longer with their heaps, and addresses behind a file's end are never accessed.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,12 +13,12 @@ use tempfile::TempDir;
 
 const DOMAINS: [Domain; 2] = [Domain::Sync, Domain::Process];
 
-/// Everything as it is by default, and with it the size.
+/// Returns the default options, including the default size.
 fn defaults(domain: Domain) -> Options {
     Options { domain, ..Options::default() }
 }
 
-/// Small chunks, and room for many.
+/// Returns options with small chunks, and room for many.
 fn small_chunks(domain: Domain) -> Options {
     let geometry = Geometry { size: 256 << 30, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
     Options { geometry, lock_bits: 10, ..defaults(domain) }
@@ -47,7 +47,7 @@ fn a_new_pool_takes_little_and_grows_without_a_size_to_choose() {
             let block = worker.run(|tx| {
                 let block = tx.alloc(32 << 20)?;
                 tx.write(block, number)?;
-                // Where the disk has been asked for all of it.
+                // Accesses the end of the block, for which the disk has allocated all space.
                 tx.write(block.byte((32 << 20) - 8), number)?;
                 Ok(block)
             });
@@ -101,7 +101,7 @@ fn what_lies_behind_the_end_of_the_file_is_an_error_until_it_is_there() {
         let last = PersistentAddress::new(end - 8);
         assert_eq!(worker.view(|tx| tx.read(last)).unwrap(), 0);
         wild(worker.view(|tx| tx.read_range(last, &mut [0; 2]).map(|()| 0)));
-        // One worker has the file grow, and those that have looked before see it.
+        // One worker makes the file grow, and workers that have checked its size before notice this.
         let block = other.run(|tx| {
             let block = tx.alloc(4 << 20)?;
             tx.write(block.byte((4 << 20) - 8), 7)?;
@@ -115,7 +115,7 @@ fn what_lies_behind_the_end_of_the_file_is_an_error_until_it_is_there() {
         assert_eq!(pool.snapshot().unwrap().read(|tx| tx.read(block)).unwrap(), 7);
         drop((worker, other, snapshot));
         pool.close().unwrap();
-        // A reader sees the file as long as it is now.
+        // A reader maps the file with its present length.
         let pool = Pool::open_read_only(&path, &small_chunks(domain)).unwrap();
         let mut worker = pool.worker().unwrap();
         assert_eq!(worker.view(|tx| tx.read(block)).unwrap(), 7);
@@ -123,7 +123,7 @@ fn what_lies_behind_the_end_of_the_file_is_an_error_until_it_is_there() {
     }
 }
 
-/// That the heap has grown stands in a log alone.
+/// Only a log records that the heap has grown.
 #[test]
 fn a_file_that_is_shorter_than_its_log_says_is_refused() {
     for domain in DOMAINS {
@@ -139,7 +139,7 @@ fn a_file_that_is_shorter_than_its_log_says_is_refused() {
         drop(pool);
         drop(worker);
         let file = File::options().write(true).open(&path).unwrap();
-        // Under `Sync` it is home in memory alone; otherwise let that be so.
+        // Under `Sync` the new number of chunks is at home only in memory. This makes it so in the other domains.
         file.write_all_at(&layout.chunks_in(before).to_le_bytes(), layout.reached().offset()).unwrap();
         file.set_len(before).unwrap();
         let refused = Pool::open(&path, &small_chunks(domain)).err();
@@ -151,7 +151,7 @@ fn a_file_that_is_shorter_than_its_log_says_is_refused() {
         file.set_len(before).unwrap();
         let refused = Pool::open(&path, &small_chunks(domain)).err();
         assert!(matches!(refused, Some(Error::Truncated { found, .. }) if found == before), "{refused:?}");
-        // No pool can have so many chunks.
+        // The number of chunks is larger than any pool can have.
         file.set_len(after).unwrap();
         file.write_all_at(&(layout.chunk_count + 1).to_le_bytes(), layout.reached().offset()).unwrap();
         assert!(matches!(Pool::open(&path, &small_chunks(domain)), Err(Error::Damaged { .. })));
@@ -178,7 +178,7 @@ fn a_pool_of_a_given_size_does_not_grow_past_it() {
         assert!(blocks == 7 && length(&path) <= 8 << 20, "{blocks}");
         drop(worker);
         pool.close().unwrap();
-        // Another one may grow, but not while it has no address space.
+        // Another pool may grow, but not beyond its address space.
         let path = folder.path().join("other");
         Pool::create(&path, &small_chunks(domain)).unwrap().close().unwrap();
         let length_now = length(&path).next_multiple_of(4096);
@@ -197,7 +197,7 @@ fn a_pool_of_a_given_size_does_not_grow_past_it() {
     }
 }
 
-/// What a copy's log says of chunks that its file does not have yet is no damage.
+/// It is not damage if a copy's log refers to chunks that the copy's file does not have yet.
 #[test]
 fn copies_are_made_while_the_pool_grows() {
     for domain in DOMAINS {
@@ -210,7 +210,7 @@ fn copies_are_made_while_the_pool_grows() {
                 let mut blocks = 0;
                 while blocks < 64 && !done.load(Ordering::Relaxed) {
                     blocks += 1;
-                    // A list of blocks, each of which takes a step.
+                    // A list of blocks, each of which makes the file grow.
                     let linked = worker.run(|tx| {
                         let block = tx.alloc(1 << 20)?;
                         let next = tx.read(tx.root(0))?;

@@ -1,5 +1,5 @@
 //! The allocator against a model: blocks do not overlap and keep their contents, aborts leave no trace, and
-//! what is free is free.
+//! freed blocks can be allocated again.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ proptest! {
         let pool = TestPool::new(GEOMETRY, None, 0, 1, None);
         pool.recorder.set_recording(false);
         let mut workers = [pool.worker(mode).unwrap(), pool.worker(mode).unwrap()];
-        // Address to size and the value that fills the block's first and last word.
+        // For each address, the block's size and the value of its first and last word.
         let mut model: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for (number, (acts, abort)) in transactions.into_iter().enumerate() {
             let worker = &mut workers[if two_arenas { number % 2 } else { 0 }];
@@ -78,7 +78,7 @@ proptest! {
             }
         }
         drop(workers);
-        // All of it again from the durable pool.
+        // The same checks after recovery of the durable pool.
         let pool = TestPool::new(GEOMETRY, Some(pool.recorder.contents()), 0, 1, None);
         recover(&pool.view(), Schemes::default(), |_| ()).unwrap();
         let mut worker = pool.worker(mode).unwrap();
@@ -91,7 +91,7 @@ proptest! {
             prop_assert_eq!(words.unwrap(), (value, value));
             worker.run(|tx| tx.free(at)).unwrap();
         }
-        // Everything is free: the largest object there can be fits.
+        // Everything is free, so there is room for the largest possible object.
         let chunks = pool.layout.chunk_count;
         worker.run(|tx| tx.alloc(chunks * GEOMETRY.chunk_bytes)).unwrap();
     }

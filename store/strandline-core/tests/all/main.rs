@@ -1,4 +1,4 @@
-//! One program, so that the engine is linked once.
+//! All integration tests are one program, so that the engine is linked only once.
 
 mod checksums;
 mod compact;

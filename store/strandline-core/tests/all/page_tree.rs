@@ -1,4 +1,4 @@
-//! The tree of pages does what a sorted map does, and keeps its invariants.
+//! The page tree returns the same results as a sorted map, and keeps its invariants.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
@@ -10,12 +10,12 @@ use strandline_core::{Abort, Options, Pool};
 type Pair = (Vec<u8>, Vec<u64>);
 type Model = BTreeMap<Vec<u8>, Vec<u64>>;
 
-/// A worker of a pool of 64 MB that does not outlive the machine, and an empty tree.
+/// Creates a pool of 64 MB in the domain `Process`, with a worker and an empty tree.
 fn tree(page_bytes: u64) -> (Pool, Worker<strandline_core::engine::Stm>, PageTree) {
     tree_in(Domain::Process, page_bytes)
 }
 
-/// The same in any domain.
+/// Like [`tree`], in any domain.
 fn tree_in(domain: Domain, page_bytes: u64) -> (Pool, Worker<strandline_core::engine::Stm>, PageTree) {
     let geometry = Geometry { size: 64 << 20, logs: 2, log_bytes: 1 << 20, chunk_bytes: 1 << 16 };
     let options = Options { geometry, domain, assume_persistent: true, ..Options::default() };
@@ -28,7 +28,7 @@ fn tree_in(domain: Domain, page_bytes: u64) -> (Pool, Worker<strandline_core::en
     (pool, worker, tree.unwrap())
 }
 
-/// All pairs between two bounds.
+/// Returns all pairs between two bounds.
 fn pairs(
     tx: &mut impl Read,
     tree: PageTree,
@@ -53,7 +53,7 @@ fn pairs(
     Ok(all)
 }
 
-/// A key of one of several kinds, of which few are different, so that operations meet.
+/// Returns a key of one of several kinds. There are few different keys, so that operations often use the same ones.
 fn key(random: &mut fastrand::Rng, kind: u64) -> Vec<u8> {
     let number = random.u64(..400);
     match kind {
@@ -73,7 +73,7 @@ fn it_is_a_sorted_map() {
         let mut model = Model::new();
         let most_words = [4, 30, 200][round as usize % 3];
         for step in 0..3000 {
-            // Growing at first, then shrinking.
+            // The tree grows at first, and then shrinks.
             let is_removal = random.u32(..100) < if step < 1500 { 20 } else { 80 };
             let key = key(&mut random, round % 5);
             let value: Vec<u64> = (0..random.usize(..most_words)).map(|_| random.u64(..)).collect();
@@ -106,13 +106,13 @@ fn it_is_a_sorted_map() {
                     .unwrap();
             }
         }
-        // Nothing but the header is left.
+        // Only the header is left.
         worker.run(|tx| tree.destroy(tx)).unwrap();
         assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
     }
 }
 
-/// Compares ranges from and to a key, which may be there or not.
+/// Compares ranges from and to a key, which need not be in the tree.
 fn ranges(tx: &mut impl Read, tree: PageTree, model: &Model, key: &[u8]) -> Result<(), Abort> {
     for bound in [Bound::Included(key), Bound::Excluded(key)] {
         for bounds in [(bound, Bound::Unbounded), (Bound::Unbounded, bound)] {
@@ -141,7 +141,7 @@ fn loads_make_the_tree_that_insertions_make() {
             model.insert(key, (0..random.usize(..most_words)).map(|_| random.u64(..)).collect());
         }
         let mut all: Vec<_> = model.iter().collect();
-        // Keys out of order are refused, and nothing is left of the attempt.
+        // Keys out of order are refused, and the attempt changes nothing.
         if all.len() > 2 {
             let objects = pool.usage().unwrap().objects;
             let other = random.usize(1..all.len());
@@ -151,7 +151,7 @@ fn loads_make_the_tree_that_insertions_make() {
             assert_eq!(pool.usage().unwrap().objects, objects);
             all.swap(other - 1, other);
         }
-        // In some portions, the first of which may make a tree that is a small page.
+        // The pairs are loaded in several portions. The first one may leave a tree of one small page.
         let mut rest = &all[..];
         while !rest.is_empty() {
             let most = [5, 300, 10_000][random.usize(..3)];
@@ -169,7 +169,7 @@ fn loads_make_the_tree_that_insertions_make() {
                 Ok(())
             })
             .unwrap();
-        // It is a tree like any other.
+        // The loaded tree can be changed like any other.
         for _ in 0..500 {
             let key = key(&mut random, round % 5);
             worker
@@ -192,7 +192,7 @@ fn loads_make_the_tree_that_insertions_make() {
     }
 }
 
-/// Fills a tree.
+/// Loads pairs into a tree.
 fn load(tx: &mut impl Transaction, tree: PageTree, pairs: &[(&Vec<u8>, &Vec<u64>)]) -> Result<u64, Abort> {
     let mut load = tree.load(tx)?;
     for (key, value) in pairs {
@@ -201,7 +201,7 @@ fn load(tx: &mut impl Transaction, tree: PageTree, pairs: &[(&Vec<u8>, &Vec<u64>
     load.finish(tx)
 }
 
-/// Words of pages and blocks for each word of pairs, after so many insertions of rows of 40 words.
+/// Returns the words of pages and blocks for each word of pairs, after insertions of rows of 40 words.
 fn space(random: bool) -> f64 {
     let (pool, mut worker, tree) = tree(4096);
     let before = pool.usage().unwrap();
@@ -225,7 +225,7 @@ fn pages_are_full() {
     assert!(at_random < 1.45, "{at_random} at random");
 }
 
-/// Inserts keys from `from` on, or removes them.
+/// Inserts or removes keys, from `from` on.
 fn change(
     worker: &mut Worker<strandline_core::engine::Stm>,
     tree: PageTree,
@@ -270,7 +270,7 @@ fn a_tree_of_an_earlier_version_is_counted_by_a_walk_until_it_gets_counters() {
     change(&mut worker, tree, 0..10, false);
     change(&mut worker, tree, 20..100, true);
     assert_eq!(counted(&mut worker), (true, 60, 60));
-    // What differs is damage.
+    // A count that differs is damage.
     worker
         .run(|tx| {
             let block = PersistentAddress::new(tx.read(header.word(1))? >> 16);

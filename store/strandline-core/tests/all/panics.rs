@@ -1,4 +1,4 @@
-//! Panics of what is the caller's, where a lock is held or a thread of the pool's runs.
+//! Panics in the caller's code, while a lock is held or in a thread of the pool.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -48,7 +48,7 @@ fn a_waker_that_panics_ends_nothing() {
     for value in 0..3 {
         let mut first = pin!(later(value));
         let _ = first.as_mut().poll(&mut Context::from_waker(&broken));
-        // Woken by the thread that flushes, or never.
+        // Only the thread that flushes wakes this task.
         let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
         let mut second = pin!(later(10 + value));
         while second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
@@ -60,7 +60,7 @@ fn a_waker_that_panics_ends_nothing() {
     pool.close().unwrap();
 }
 
-/// What a closure returns; it panics when it is dropped, if it is to.
+/// The result of a closure. Its drop panics if it is set to.
 struct Bomb<'a>(&'a AtomicU32);
 
 impl Drop for Bomb<'_> {
@@ -82,7 +82,7 @@ fn a_result_that_panics_when_it_is_dropped_leaves_no_lock() {
         let run = AssertUnwindSafe(|| {
             first.run(|tx| {
                 let seen = tx.read(read)?;
-                // Whoever commits in between has this commit fail.
+                // A commit of the other worker in between makes this commit fail.
                 std::thread::scope(|threads| {
                     let write = || second.run(|tx| tx.write(read, seen + 1));
                     threads.spawn(write).join().unwrap().unwrap();
@@ -119,7 +119,7 @@ fn a_closure_that_panics_leaves_no_lock_with_a_single_writer() {
     assert_eq!(first.view(|tx| tx.read(tx.root(0))).unwrap(), 0);
 }
 
-/// A world in which a commit panics, if it is to: one of changes, or of reads.
+/// A world in which a commit panics if it is set to: one with writes, or one without.
 struct Panicking {
     recorder: Rc<Recorder>,
     reads: bool,
@@ -166,7 +166,7 @@ fn a_panic_in_a_commit_leaves_no_lock() {
         let run = AssertUnwindSafe(|| first.run(|tx| tx.write(tx.root(0), 5)));
         assert!(catch_unwind(run).is_err());
         assert!(!world.is_armed.get());
-        // Nobody waits for a lock, or is refused as one that runs.
+        // No transaction waits for a lock, or is refused because another one seems to run.
         second.run(|tx| tx.write(tx.root(0), 6)).unwrap();
         first.run(|tx| tx.write(tx.root(1), 7)).unwrap();
         assert_eq!(second.view(|tx| tx.read(tx.root(1))).unwrap(), 7);
@@ -196,7 +196,7 @@ fn a_panic_while_a_view_ends_leaves_no_snapshot_registered() {
                 runs += 1;
                 tx.read(tx.root(0))?;
                 if runs == 1 {
-                    // So that it meets a conflict, and reads at a snapshot the second time.
+                    // Makes the view meet a conflict, so that it reads at a snapshot the second time.
                     second.run(|tx| tx.write(tx.root(0), 5)).unwrap();
                     second.run(|tx| tx.write(tx.root(1), 5)).unwrap();
                 } else {

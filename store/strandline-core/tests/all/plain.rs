@@ -1,11 +1,11 @@
-//! Reads by which nothing but the words is loaded: who has them, and what they find.
+//! Plain readers, which load only the words: which transactions have them, and which words they return.
 
 use strandline_core::engine::{Control, Setup, SingleWriter, Stm};
 use strandline_core::example::path_and_options;
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::{Error, Pool, Read, Runner, Transaction};
 
-/// Whether a transaction has them before it writes, afterwards, and one that only reads.
+/// Returns whether a plain reader is available before a transaction writes, after it has written, and in a read-only transaction.
 fn has(pool: &Pool<impl Control<Memory = Native>>) -> [bool; 3] {
     let mut worker = pool.worker().unwrap();
     let [before, after] = worker
@@ -25,7 +25,7 @@ fn only_a_single_writer_has_them_until_it_writes() {
     assert_eq!(has(&single), [true, false, false]);
     let stm = Setup::from(Stm).create(path.with_extension("stm"), &options).unwrap();
     assert_eq!(has(&stm), [false; 3]);
-    // One that has gone back to before it wrote need not have them, and reads what is there.
+    // A transaction that has returned to a savepoint before its writes need not have a plain reader, and reads the old words.
     let mut worker = single.worker().unwrap();
     let taken = worker.run(|tx| {
         tx.write(tx.root(0), 7)?;
@@ -66,7 +66,7 @@ fn they_find_what_the_transaction_finds_and_nothing_elsewhere() {
                 assert_eq!(plain.read_array::<4>(at)?, words);
             }
             let mut plain = tx.plain().expect("nothing is written");
-            // The header, a misaligned word, the last word and a half, and what is outside.
+            // The header, a misaligned word, an array that ends behind the pool, and an address outside the pool.
             for at in
                 [PersistentAddress::NULL, PersistentAddress::new(8), block.byte(4), end, end.word(1 << 40)]
             {
@@ -84,7 +84,7 @@ fn they_find_what_the_transaction_finds_and_nothing_elsewhere() {
         .unwrap();
 }
 
-/// What a transaction does to words, by numbers of words of a block.
+/// An access to words of a block, by their numbers.
 #[derive(Clone, Debug)]
 enum Access {
     Write(u64, u64),
@@ -94,17 +94,17 @@ enum Access {
     ReadThree(u64),
     ReadEight(u64),
     ReadEleven(u64),
-    /// From the next multiple of 64 words on.
+    /// Reads from the next multiple of 64 words on.
     ReadSixtyFour(u64),
 }
 
-/// So far apart words share what tells a write set that they are not written.
+/// Words at this distance share their entry in the filter of a write set.
 const FAR: u64 = 4096;
 const WORDS: usize = FAR as usize + 256;
 
 fn access() -> impl proptest::strategy::Strategy<Value = Access> {
     use proptest::prelude::*;
-    // Near one another, so that they meet.
+    // The words are close to one another, so that accesses overlap.
     let at = prop_oneof![0..72_u64, FAR..FAR + 72];
     prop_oneof![
         (at.clone(), any::<u64>()).prop_map(|(at, word)| Access::Write(at, word)),
@@ -119,12 +119,12 @@ fn access() -> impl proptest::strategy::Strategy<Value = Access> {
     ]
 }
 
-/// Runs transactions of such accesses, and compares all that they read, and what is there in the end, with an array.
+/// Runs transactions of such accesses, and compares all words that they read, and the final contents, with an array.
 fn agrees_with_an_array(setup: Setup<impl Control<Memory = Native>>, transactions: &[Vec<Access>]) {
     let (path, options) = path_and_options();
     let pool = setup.create(&path, &options).unwrap();
     let mut worker = pool.worker().unwrap();
-    // Lines begin at another word of it than the block does.
+    // The array does not begin at the beginning of a line.
     let block = worker.run(|tx| tx.alloc(8 * WORDS as u64)).unwrap().word(5);
     let mut model = vec![0; WORDS - 5];
     for (piece, words) in (0..).zip(model.chunks(512)) {
@@ -182,7 +182,7 @@ fn agrees_with_an_array(setup: Setup<impl Control<Memory = Native>>, transaction
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config::with_cases(64))]
 
-    /// Few words and many, in one line and in two, written before or not.
+    /// Accesses to few words and many, in one line and in two, written before or not.
     #[test]
     fn arrays_are_read_and_written_as_their_words_are(
         transactions in proptest::collection::vec(proptest::collection::vec(access(), 0..40), 1..6),
@@ -192,7 +192,7 @@ proptest::proptest! {
     }
 }
 
-/// Whoever writes no words keeps nobody from writing there.
+/// A write of no words takes no lock.
 #[test]
 fn an_array_of_no_words_is_nothing() {
     let (path, options) = path_and_options();

@@ -1,4 +1,4 @@
-//! Pools in files: what opening refuses and why, what closing promises, and many threads on one pool.
+//! Pools in files: the errors of opening, the guarantees of closing, and many threads on one pool.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -38,7 +38,7 @@ fn get(pool: &Pool) -> u64 {
     pool.worker().unwrap().view(|tx| tx.read(tx.root(0))).unwrap()
 }
 
-/// Opens the pool, which must fail and leave the file as it is.
+/// Opens the pool, which must fail without a change to the file.
 fn refused(path: &Path, options: &Options) -> Error {
     let before = std::fs::read(path).unwrap();
     let error = Pool::open(path, options).err().expect("the pool must be refused");
@@ -59,7 +59,7 @@ fn what_was_committed_is_there_after_closing_and_after_a_kill() {
     let pool = Pool::open(&path, &options()).unwrap();
     assert_eq!((get(&pool), pool.recovery().report.replayed), (7, 0));
     set(&pool, 8);
-    // A copy taken now is what a killed process leaves, but that home was not stored.
+    // A copy made now has the files that a killed process leaves. In addition, the home of the word is cleared.
     let killed = folder.path().join("killed");
     std::fs::copy(&path, &killed).unwrap();
     patch(&killed, pool.layout().root(0).offset(), &[0; 8]);
@@ -195,7 +195,7 @@ fn workers_beyond_the_logs_get_an_error_and_logs_are_leased_on() {
     assert!(matches!(pool.worker(), Err(Error::NoFreeLog { logs: 4 })));
     drop(workers);
     for value in 0..2000 {
-        // Each lessee goes on where the one before stood; the log fills and restarts under them all.
+        // Each worker continues in the log where the previous one ended. The log fills and restarts meanwhile.
         set(&pool, value);
         assert_eq!(get(&pool), value);
     }
@@ -238,7 +238,7 @@ fn fill<C: Control<Memory = Native>>(setup: Setup<C>) {
         assert!(matches!(worker.run(|tx| tx.free(block)), Err(Error::InvalidFree(_))));
     }
     assert_eq!(pool.usage().unwrap().objects, 0);
-    // Empty chunks serve large objects again.
+    // Empty chunks can be used for large objects again.
     let large = worker.run(|tx| tx.alloc(3 << 20)).unwrap();
     assert!(matches!(worker.run(|tx| tx.free(large.byte(16 << 10))), Err(Error::InvalidFree(_))));
     worker.run(|tx| tx.free(large)).unwrap();
@@ -313,7 +313,7 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     let pool = Pool::create(&path, &sync_options()).unwrap();
     assert!(matches!(refused(&path, &sync_options()), Error::Locked { .. }));
     set(&pool, 5);
-    // What a killed process leaves: the heap file as the last checkpoint left it, and the log.
+    // The files that a killed process leaves: the heap file of the last checkpoint, and the log.
     let killed = folder.path().join("killed");
     std::fs::copy(&path, &killed).unwrap();
     assert!(matches!(refused(&killed, &sync_options()), Error::LogFile { .. }), "no log");
@@ -330,7 +330,7 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     set(&recovered, 6);
     recovered.close().unwrap();
     pool.close().unwrap();
-    // Another pool's log.
+    // The log of another pool.
     let other = folder.path().join("other");
     let unused = Pool::create(&other, &sync_options()).unwrap();
     std::fs::copy(strandline_core::file::log_path(&other), folder.path().join("unused")).unwrap();
@@ -342,7 +342,7 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     };
     assert!(shown.ends_with("pool.log") && problem.ends_with(path.to_str().unwrap()), "{shown} {problem}");
     assert!(matches!(Pool::open_read_only(&path, &sync_options()), Err(Error::LogFile { .. })));
-    // One that was never used holds nothing.
+    // A log that was never used has nothing in it.
     std::fs::copy(folder.path().join("unused"), &log).unwrap();
     assert_eq!(get(&Pool::open_read_only(&path, &sync_options()).unwrap()), 5);
     let pool = Pool::open(&path, &sync_options()).unwrap();
@@ -350,12 +350,12 @@ fn a_sync_pool_is_two_files_that_belong_together() {
     pool.close().unwrap();
     std::fs::write(&log, b"not a log").unwrap();
     assert!(matches!(refused(&path, &sync_options()), Error::LogFile { .. }));
-    // Neither a pool nor a log that is there is written over.
+    // A creation overwrites neither an existing pool nor an existing log.
     assert!(matches!(Pool::create(&path, &sync_options()), Err(Error::Io { .. })));
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(Pool::create(&path, &sync_options()), Err(Error::LogFile { .. })));
     assert!(!path.exists() && std::fs::read(&log).unwrap() == b"not a log");
-    // Cleanly closed, all of it is in the one file: under any domain, and with a new log.
+    // A cleanly closed pool is complete in one file, and opens under any domain, and with a new log.
     let pool = Pool::open(&killed, &options()).unwrap();
     assert_eq!(get(&pool), 6);
     set(&pool, 7);
@@ -385,7 +385,7 @@ fn checkpoint_while_threads_work<C: Control<Memory = Native>>(setup: Setup<C>) {
             scope.spawn(move || {
                 let mut worker = pool.worker().unwrap();
                 let at = pool.layout().root(0).byte(512 + 64 * thread);
-                // Forty records of every commit: the ring of 64 blocks fills many times.
+                // Each commit has forty records, so the ring of 64 blocks fills many times.
                 for round in 1..=300u64 {
                     worker.run(|tx| (0..40).try_for_each(|_| tx.write(at, round))).unwrap();
                     assert_eq!(worker.view(|tx| tx.read(at)).unwrap(), round);
@@ -408,7 +408,7 @@ fn checkpoint_while_threads_work<C: Control<Memory = Native>>(setup: Setup<C>) {
     Pool::open(&path, &sync_options()).unwrap();
 }
 
-/// The bank of TinySTM's tests: transfers keep the sum, and neither a reader nor a copy has another one.
+/// The bank of TinySTM's tests: transfers keep the sum, also in readers and in a copy.
 #[test]
 fn transfers_keep_the_sum() {
     transfer(Setup::from(Stm));
@@ -469,7 +469,7 @@ fn a_pool_is_found_by_its_one_name() {
     let (path, link) = (folder.path().join("pool"), folder.path().join("link"));
     let dangling = folder.path().join("dangling");
     std::os::unix::fs::symlink("pool", &dangling).unwrap();
-    // A link to what does not exist yet leads there.
+    // A pool can be created through a link to a file that does not exist yet.
     let pool = Pool::create(&dangling, &sync_options()).unwrap();
     set(&pool, 1);
     pool.close().unwrap();
@@ -478,7 +478,7 @@ fn a_pool_is_found_by_its_one_name() {
     let pool = Pool::open(&link, &sync_options()).unwrap();
     assert_eq!(pool.path(), path.canonicalize().unwrap());
     set(&pool, 2);
-    // What a killed process leaves is found by either name.
+    // The files that a killed process leaves are found by either name.
     let killed = TempDir::new().unwrap();
     for file in [&path, &strandline_core::file::log_path(&path)] {
         std::fs::copy(file, killed.path().join(file.file_name().unwrap())).unwrap();
@@ -510,7 +510,7 @@ fn a_heap_or_a_log_that_is_put_back_without_the_other_is_refused() {
     let put_back = |from: &str, to: &Path| {
         std::fs::copy(folder.path().join(from), to).unwrap();
     };
-    // Lives that end in a kill, but for the first.
+    // Lives of the pool. All but the first end in a kill.
     let life = |values: std::ops::Range<u64>, name: &str| {
         let pool = Pool::open(&path, &sync_options()).unwrap();
         values.for_each(|value| set(&pool, value));
@@ -536,7 +536,7 @@ fn a_heap_or_a_log_that_is_put_back_without_the_other_is_refused() {
         put_back("third", &path);
         put_back(&(old.to_owned() + ".log"), &log);
         is_refused();
-        // Both are as good as they were.
+        // Put back together, both files are valid.
         put_back(old, &path);
         let value = get(&Pool::open(&path, &sync_options()).unwrap());
         assert_eq!(value, if old == "clean" { 1 } else { 19 });
@@ -567,7 +567,7 @@ fn a_file_that_is_deleted_or_cut_short_ends_the_pool() {
                 std::fs::remove_file(&file).unwrap();
             }
             let mut worker = pool.worker().unwrap();
-            // Noticed by the flush after sixteen others.
+            // The check is made once in sixteen flushes.
             let error = (0..16).find_map(|value| worker.run(|tx| tx.write(tx.root(0), value)).err());
             let Some(Error::Poisoned { why, .. }) = error else { panic!("{error:?}") };
             assert!(why.contains("deleted or cut short"), "{why}");
@@ -598,7 +598,7 @@ fn a_mapped_file_that_is_deleted_ends_the_pool_at_the_next_bulk_persistence() {
     }
 }
 
-/// What goes past the cache is what is read again, and counted by lines; a log that begins anew is evicted, and nothing else is lost.
+/// Stores past the cache can be read again, and are counted by lines. A log that restarts is evicted from the cache, and nothing is lost.
 #[test]
 fn what_goes_past_the_cache_is_there() {
     let domain = Domain::Flush;
@@ -618,7 +618,7 @@ fn what_goes_past_the_cache_is_there() {
         assert_eq!((cost.non_temporal_bytes, cost.lines_written_back, cost.fences), (64, 1, 1));
     }
     assert!(worker.statistics().log_restarts > 0);
-    // As a killed process leaves it.
+    // The files as a killed process leaves them.
     drop(pool);
     drop(worker);
     let pool = Pool::open(&path, &options).unwrap();

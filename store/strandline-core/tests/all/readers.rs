@@ -1,4 +1,4 @@
-//! Transactions that only read: each finds all as it is to be, whatever the one before was, and what was there at one time.
+//! Read-only transactions: each sees one consistent state, and is not affected by the transaction before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use strandline_core::example::path_and_options;
 use strandline_core::memory::Native;
 use strandline_core::{Abort, Concurrency, Error, Read, Runner, Transaction};
 
-/// A transaction that reads a word, and what else it does.
+/// A kind of transaction that reads a word.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Reads,
@@ -38,7 +38,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Runs such transactions, of which each has to do as if it were the first.
+/// Runs such transactions. Each must behave as if it were the first.
 fn do_not_matter_to_the_next(setup: Setup<impl Control<Memory = Native>>, kinds: &[Kind]) {
     let (path, options) = path_and_options();
     let pool = setup.create(&path, &options).unwrap();
@@ -49,7 +49,7 @@ fn do_not_matter_to_the_next(setup: Setup<impl Control<Memory = Native>>, kinds:
     for kind in kinds {
         match *kind {
             Kind::Reads => {
-                // A savepoint of another transaction is none of its own.
+                // The number of another transaction's savepoint is not valid here.
                 let seen = worker.view(|tx| {
                     assert!(!tx.roll_back_to(savepoint)?);
                     tx.read(root)
@@ -71,12 +71,12 @@ fn do_not_matter_to_the_next(setup: Setup<impl Control<Memory = Native>>, kinds:
                 assert!(catch_unwind(panicked).is_err());
             }
             Kind::ReadsAndTriesToWrite => {
-                // It fails though it does not tell.
+                // The transaction fails although its closure ignores the error.
                 let tried = worker.view(|tx| Ok(tx.write(root, !expected).is_ok()));
                 assert!(matches!(tried, Err(Error::ReadOnly)));
             }
             Kind::ReadsWithSavepoint => {
-                // Which is still there when it ends.
+                // The savepoint still exists when the transaction ends.
                 let seen = worker.view(|tx| {
                     savepoint = tx.set_savepoint();
                     tx.read(root)
@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-/// One thread makes words of several lines the same number again and again, another reads them.
+/// One thread repeatedly sets words of several lines to the same number, and another one reads them.
 fn see_one_time(setup: Setup<impl Control<Memory = Native>>) {
     const WORDS: usize = 29;
     const TIMES: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! Backups of pools that are only read, restoring them, and what new pools may be called.
+//! Backups of files, restoring them, and the names that new pools may have.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -24,7 +24,7 @@ fn options(domain: Domain) -> Options {
     }
 }
 
-/// Has root 0 lead to a new block that holds `value`.
+/// Makes root 0 refer to a new block that has `value`.
 fn set(pool: &Pool, value: u64) {
     let mut worker = pool.worker().unwrap();
     let write = worker.run(|tx| {
@@ -35,7 +35,7 @@ fn set(pool: &Pool, value: u64) {
     write.unwrap();
 }
 
-/// Opens the pool, closes it, and returns what it holds.
+/// Opens the pool, closes it, and returns its value.
 fn value(path: &Path, domain: Domain) -> u64 {
     let pool = Pool::open(path, &options(domain)).unwrap_or_else(|error| panic!("{error}"));
     let mut worker = pool.worker().unwrap();
@@ -49,12 +49,12 @@ fn value(path: &Path, domain: Domain) -> u64 {
     value
 }
 
-/// A pool that holds `value`; not closed, if `killed`.
+/// Creates a pool that has `value`. It is not closed if `killed`.
 fn create(path: &Path, domain: Domain, value: u64, killed: bool) {
     let pool = Pool::create(path, &options(domain)).unwrap();
     set(&pool, value);
     if killed {
-        // It is dropped while a worker exists.
+        // The pool is dropped while a worker exists, so it is not closed.
         let worker = pool.worker().unwrap();
         drop(pool);
         drop(worker);
@@ -149,7 +149,7 @@ fn a_backup_takes_a_pools_place() {
         assert_eq!(value(&path, domain), 1);
         if old_files == OldFiles::Keep {
             assert_eq!(report.kept[0], replaced(&path).canonicalize().unwrap());
-            // A pool of its own.
+            // The replaced files are a pool that opens.
             assert_eq!(value(&replaced(&path), domain), 2);
             let refused = restore(&backup, &path, old_files, Schemes::default()).unwrap_err();
             assert!(refused.to_string().contains("earlier restore"), "{refused}");
@@ -158,7 +158,7 @@ fn a_backup_takes_a_pools_place() {
             restore(&backup, &path, old_files, Schemes::default()).unwrap();
         }
         assert!(names(folder.path()).iter().all(|name| !name.ends_with(".new")));
-        // Where there is none.
+        // A restore to a path without a pool.
         let new = folder.path().join("new");
         restore(&backup, &new, old_files, Schemes::default()).unwrap();
         assert_eq!(value(&new, domain), 1);
@@ -197,7 +197,7 @@ fn checksums_are_restored_with_their_pool() {
     assert_eq!(value(&path, Domain::Sync), 1);
 }
 
-/// What the error of a log without a header advises helps a pool that was closed, and one that was not.
+/// The advice in the error for a log without a header helps with a pool that was closed, and with one that was not.
 #[test]
 fn a_log_that_is_no_log_says_what_to_do() {
     let folder = TempDir::new().unwrap();
@@ -238,12 +238,12 @@ fn a_backup_that_was_copied_over_a_pool_says_what_to_do() {
     assert!(!refused.contains("put the pool's own log back"), "{refused}");
     restore(&backup, &path, OldFiles::Remove, Schemes::default()).unwrap();
     assert_eq!(value(&path, Domain::Sync), 1);
-    // So does removing the log.
+    // Removing the log helps as well.
     std::fs::copy(&backup, &path).unwrap();
     std::fs::remove_file(log_path(&path)).unwrap();
     assert_eq!(value(&path, Domain::Sync), 1);
 
-    // One that was not closed needs its own.
+    // A pool that was not closed needs its own log.
     let killed = folder.path().join("killed");
     create(&killed, Domain::Sync, 5, true);
     std::fs::rename(log_path(&killed), folder.path().join("kept")).unwrap();
@@ -281,7 +281,7 @@ fn a_name_that_another_pool_needs_is_refused() {
     assert_eq!(value(&path, Domain::Sync), 3);
 }
 
-/// Every name beside which the log and the checksums have room.
+/// Names up to the length at which the log and the checksums still have valid names.
 #[test]
 fn long_names_work() {
     let folder = TempDir::new().unwrap();
@@ -327,7 +327,7 @@ fn opening_removes_what_killed_processes_left() {
     assert_eq!(names(folder.path()), ["pool"], "so does a creation, in any domain");
 }
 
-/// Neither opening nor closing a pool in order to compact it may leave it larger.
+/// A pool must not become larger when it is opened, compacted and closed.
 #[test]
 fn a_compaction_never_makes_a_pool_larger() {
     for (created, compacted) in DOMAINS.iter().flat_map(|&one| DOMAINS.map(|other| (one, other))) {

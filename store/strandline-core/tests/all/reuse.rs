@@ -1,5 +1,5 @@
-//! Freed space is used again before new chunks are taken: however long values are overwritten with others of other sizes, the heap stays
-//! in proportion to what lives.
+//! Freed space is used again before new chunks are taken: however long values are overwritten by values of other sizes, the heap's size stays
+//! in proportion to the live values.
 
 use strandline_core::layout::Geometry;
 use strandline_core::memory::PersistentAddress;
@@ -26,19 +26,19 @@ impl Random {
     }
 }
 
-/// How a pool's values are overwritten.
+/// A way to overwrite a pool's values.
 struct Overwriting {
     values: u64,
     sizes: std::ops::Range<u64>,
     transactions: u64,
-    /// Transactions after which the worker is dropped and another one leased.
+    /// The number of transactions after which the worker is dropped and another one leased.
     lease_after: u64,
-    /// The old value is freed by another worker than that which allocated the new one.
+    /// True if another worker frees the old value than the one that allocates the new one.
     two_workers: bool,
 }
 
 impl Overwriting {
-    /// Bytes in chunks that are in use, and bytes of values.
+    /// Returns the bytes in used chunks, and the bytes of values.
     fn run(&self) -> (u64, u64) {
         let (pool, _folder) = pool();
         let mut workers = [pool.worker().unwrap(), pool.worker().unwrap()];

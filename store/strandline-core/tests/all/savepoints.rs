@@ -1,4 +1,4 @@
-//! Going back to a savepoint where chunks change hands within the transaction, in small transactions and large ones.
+//! Returns to a savepoint while chunks change their use within the transaction, in small transactions and large ones.
 
 use strandline_core::engine::Tx;
 use strandline_core::layout::Geometry;
@@ -39,7 +39,7 @@ fn what_took_the_place_of_something_leaves_it_as_it_was() {
         (at, bytes)
     });
     pool.close().unwrap();
-    // Without what an arena remembers.
+    // A new worker, whose arena has no hints.
     let pool = Pool::open(&path, &options()).unwrap();
     let mut worker = pool.worker().unwrap();
     for other in [40, 1000, 4000, 10_000, CHUNK, 2 * CHUNK, 5 * CHUNK] {
@@ -63,7 +63,7 @@ fn what_took_the_place_of_something_leaves_it_as_it_was() {
     assert_eq!(pool.usage().unwrap().objects, 7);
 }
 
-/// Changes so much that the journal of a large transaction takes chunk after chunk.
+/// Changes so many granules that the journal of a large transaction takes chunk after chunk.
 fn churn(tx: &mut Tx, big: PersistentAddress) -> Result<(), Abort> {
     (0..BIG / 512).try_for_each(|granule| tx.write(big.byte(512 * granule), granule))
 }
@@ -85,7 +85,7 @@ fn the_journal_takes_nothing_that_comes_back() {
         let mut kept = Vec::new();
         let done = worker.run(|tx| {
             kept.clear();
-            // One that there was at the savepoint, and one that there was not.
+            // One block that exists at the savepoint, and one that does not.
             let before = tx.alloc(CHUNK)?;
             fill(tx, before, CHUNK)?;
             let savepoint = tx.set_savepoint();

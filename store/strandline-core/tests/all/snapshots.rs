@@ -1,4 +1,4 @@
-//! Snapshots beside transactions, natively.
+//! Snapshots while transactions run, on native memory.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +12,12 @@ use strandline_core::{Abort, Error, Pool, Read, Runner, Transaction};
 const ACCOUNTS: u64 = 64;
 const BALANCE: u64 = 1000;
 
-/// An account's word: each on a line of its own.
+/// Returns the address of an account's word. Each account has a line of its own.
 fn account(first: PersistentAddress, number: u64) -> PersistentAddress {
     first.byte(number * LINE_BYTES)
 }
 
-/// Makes the accounts; where the first one is.
+/// Creates the accounts. Returns the address of the first one.
 fn accounts(runner: &mut impl Runner) -> PersistentAddress {
     runner
         .run(|tx| {
@@ -37,7 +37,7 @@ fn sum(tx: &mut impl Read, first: PersistentAddress) -> Result<u64, Abort> {
     Ok(sum)
 }
 
-/// Moves money until told to stop; how often.
+/// Moves money until `stop` is set. Returns the number of transfers.
 fn transfer(runner: &mut impl Runner, first: PersistentAddress, seed: u64, stop: &AtomicBool) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut count = 0;
@@ -56,7 +56,7 @@ fn transfer(runner: &mut impl Runner, first: PersistentAddress, seed: u64, stop:
     count
 }
 
-/// Snapshots of a pool whose accounts always have the same sum, beside transfers.
+/// Reads snapshots of a pool whose accounts always have the same sum, while transfers run.
 fn snapshots_are_consistent<C: Control<Memory = Native>>(pool: &Pool<C>)
 where
     Pool<C>: Sync,
@@ -96,7 +96,7 @@ fn snapshots_are_consistent_beside_transactions() {
     }
 }
 
-/// A view beside writers that change all that it reads, again and again.
+/// Runs a view while writers repeatedly change everything that it reads.
 fn views_run_twice_at_most<C: Control<Memory = Native>>(pool: &Pool<C>) {
     let first = accounts(&mut pool.worker().unwrap());
     let (mut reader, mut writer) = (pool.worker().unwrap(), pool.worker().unwrap());
@@ -106,7 +106,7 @@ fn views_run_twice_at_most<C: Control<Memory = Native>>(pool: &Pool<C>) {
         let mut sum = 0;
         for number in 0..ACCOUNTS {
             sum += tx.read(account(first, number))?;
-            // By another worker: in between, as if on another thread.
+            // Another worker writes in between, on another thread.
             std::thread::scope(|threads| {
                 let moved = threads.spawn(|| {
                     writer.run(|tx| {
@@ -148,7 +148,7 @@ fn a_line_written_again_and_again_has_one_version_for_each_snapshot() {
     for (snapshot, value) in snapshots.iter_mut().zip(1..) {
         assert_eq!(snapshot.read(|tx| tx.read(tx.root(0))).unwrap(), value);
     }
-    // What the others need stays when one ends.
+    // Versions that the other snapshots need stay when one snapshot ends.
     snapshots.remove(1);
     set(7);
     let left: Vec<_> =
@@ -168,7 +168,7 @@ fn past_its_memory_the_oldest_snapshot_ends_and_writers_go_on() {
     let mut set = |number: u64, value: u64| worker.run(|tx| tx.write(account(first, number), value)).unwrap();
     set(0, 1);
     let mut young = pool.snapshot().unwrap();
-    // The young one needs two versions, and all others are the old one's too.
+    // Every version that the young snapshot needs is also needed by the old one.
     (1..most).for_each(|number| set(number, 2));
     assert_eq!(old.read(|tx| tx.read(account(first, 1))).unwrap(), BALANCE);
     set(most, 3);
@@ -177,7 +177,7 @@ fn past_its_memory_the_oldest_snapshot_ends_and_writers_go_on() {
     assert!(matches!(young.read(|tx| sum(tx, first)), Err(Error::SnapshotEnded { .. })), "it needs as many");
     assert_eq!(pool.snapshot_usage().unwrap().ended, 2);
     drop((old, young));
-    // Room is used again.
+    // The memory of versions is used again.
     for round in 0..100 {
         let mut snapshot = pool.snapshot().unwrap();
         let before = snapshot.read(|tx| sum(tx, first)).unwrap();
@@ -187,7 +187,7 @@ fn past_its_memory_the_oldest_snapshot_ends_and_writers_go_on() {
     assert_eq!(pool.snapshot_usage().unwrap().ended, 2);
 }
 
-/// There are more chains than one that ends looks at, and each round takes entries in all of them.
+/// There are more chains than one ending snapshot scans, and each round adds entries to all of them.
 #[test]
 fn snapshots_that_end_reclaim_what_nobody_needs() {
     const LINES: u64 = 4096;
@@ -198,7 +198,7 @@ fn snapshots_that_end_reclaim_what_nobody_needs() {
     let pool = Pool::create(path, &options).unwrap();
     let mut worker = pool.worker().unwrap();
     let first = worker.run(|tx| tx.alloc(LINES * STRIDE)).unwrap();
-    // There is always one, so that the memory of all is never given back.
+    // There is always a snapshot, so the memory of all versions is never released.
     let mut snapshot = pool.snapshot().unwrap();
     for round in 1..40 {
         worker
@@ -207,7 +207,7 @@ fn snapshots_that_end_reclaim_what_nobody_needs() {
         let last = LINES - 1;
         let seen = snapshot.read(|tx| Ok([tx.read(first)?, tx.read(first.byte(last * STRIDE))?])).unwrap();
         assert_eq!(seen, [round - 1; 2]);
-        // Two end, each of which looks at a half of the chains; the second one after no further push.
+        // Two snapshots end, each of which scans half of the chains. No version is pushed in between.
         for _ in 0..2 {
             snapshot = pool.snapshot().unwrap();
         }
@@ -228,7 +228,7 @@ fn a_snapshot_reads_on_after_an_error_and_writes_nothing() {
     let nowhere = PersistentAddress::new(1 << 40);
     assert!(matches!(snapshot.read(|tx| tx.read(nowhere)), Err(Error::InvalidAddress(_))));
     assert_eq!(snapshot.read(|tx| tx.read(tx.root(0))).unwrap(), 5);
-    // In a transaction's closure, too: reading waits for nobody. Beginning one might.
+    // A snapshot can also be read in a transaction's closure, since reads do not wait. Beginning a snapshot might.
     let seen = worker.run(|tx| {
         tx.write(tx.root(0), 7)?;
         assert!(matches!(pool.snapshot().err(), Some(Error::Nested)));

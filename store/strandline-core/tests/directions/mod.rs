@@ -1,10 +1,10 @@
-//! Which imports of a crate go against the order of its folders. A test includes this file by its path, and says the order.
+//! Finds imports of a crate that go against the order of its folders. A test includes this file by its path, and provides the order.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What may use everything, and what nothing else uses.
+/// Files that may use everything, and that no other file uses.
 const ABOVE: [&str; 2] = ["lib", "example"];
 
 /// Adds all Rust files below `folder` to `found`.
@@ -19,7 +19,7 @@ pub fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text without comments and without modules of unit tests.
+/// Returns the text without comments and without modules of unit tests.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut lines = text.lines();
@@ -38,7 +38,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// First names of the paths that follow `crate::` here: one, or those in braces.
+/// Returns the first names of the paths that follow `crate::` here: one, or those in braces.
 fn first_names(after: &str) -> Vec<&str> {
     let name = |path: &str| path.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(path.len());
     let Some(group) = after.strip_prefix('{') else { return vec![&after[..name(after)]] };
@@ -60,7 +60,7 @@ fn first_names(after: &str) -> Vec<&str> {
     names
 }
 
-/// The leaves of the tree of names that begins here, as `{a, b::{c, d as e}}` has `a`, `c` and `e`.
+/// Returns the leaves of the tree of names that begins here: `{a, b::{c, d as e}}` has `a`, `c` and `e`.
 fn leaves(tree: &str) -> Vec<&str> {
     let end = tree.find(';').unwrap_or(tree.len());
     let is_leaf = |path: &&str| !path.trim_end().ends_with(':') && !path.trim().is_empty();
@@ -69,7 +69,7 @@ fn leaves(tree: &str) -> Vec<&str> {
     parts.map(str::trim).map(|path| &path[last(path)..]).collect()
 }
 
-/// Names of the crate's root, and the folders that they come from. Those of other crates have none.
+/// Returns the names in the crate's root, with the folders that they come from; `None` for names of other crates.
 fn root_names(order: &[&str], sources: &[(String, String)]) -> HashMap<String, Option<String>> {
     let mut names = HashMap::new();
     for (folder, code) in sources {
@@ -78,7 +78,7 @@ fn root_names(order: &[&str], sources: &[(String, String)]) -> HashMap<String, O
                 let (from, what) = code[at + found.len()..].split_once("::").expect("a path");
                 for name in leaves(what) {
                     let is_own = order.contains(&from) || ABOVE.contains(&from);
-                    // A derive of another crate may have the name of a trait of this one.
+                    // A derive macro of another crate may have the name of a trait of this one.
                     let known = names.entry(name.to_owned()).or_insert(None);
                     *known = known.take().or(is_own.then(|| from.to_owned()));
                 }
@@ -93,7 +93,7 @@ fn root_names(order: &[&str], sources: &[(String, String)]) -> HashMap<String, O
     names
 }
 
-/// Imports of these sources, each a folder and its code, that go from a folder to a later one of `order`.
+/// Returns the imports of these sources, each a folder and its code, that go from a folder to a later one in `order`.
 pub fn upward(order: &[&str], sources: &[(String, String)]) -> Vec<String> {
     let names = root_names(order, sources);
     let place = |folder: &str| order.iter().position(|&at| at == folder);
@@ -113,7 +113,7 @@ pub fn upward(order: &[&str], sources: &[(String, String)]) -> Vec<String> {
     wrong
 }
 
-/// All sources below `src`, each with its folder, in which paths to the crate's root begin with `crate::`.
+/// Returns all sources below `src`, each with its folder. Paths to the crate's root are rewritten to begin with `crate::`.
 pub fn all_sources(src: &Path) -> Vec<(String, String)> {
     let mut paths = Vec::new();
     sources(src, &mut paths);
@@ -124,7 +124,7 @@ pub fn all_sources(src: &Path) -> Vec<(String, String)> {
         let first = inside.iter().next().unwrap().to_str().unwrap();
         let mut code = code(&fs::read_to_string(&path).unwrap());
         let depth = inside.iter().count() - usize::from(inside.ends_with("mod.rs"));
-        // What a file calls its parent `depth` times over is the root.
+        // The parent `depth` levels above a file is the root.
         code = code.replace(&"super::".repeat(depth), "crate::");
         (first.trim_end_matches(".rs").to_owned(), code)
     };

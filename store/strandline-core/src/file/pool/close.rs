@@ -1,4 +1,4 @@
-//! Closing a pool, and what becomes of one that is dropped where it cannot be closed.
+//! Closes a pool, or abandons one that cannot be closed when it is dropped.
 
 use std::sync::PoisonError;
 
@@ -41,11 +41,11 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
         memory.check_file()?;
         scheme::drain(&view, scheme::current(&view, self.setup.schemes)?);
-        // Under any domain but MAP_SYNC's, what a clean pool promises has to be in the file itself.
+        // In any domain but those with MAP_SYNC, the contents of a clean pool must be in the file itself.
         let unprotected = PoolState::decode(memory.load(Layout::STATE)).unprotected;
         let synchronize = || {
             if unprotected && self.mapping == MappingKind::SharedSynchronous {
-                // Nobody knows what was stored.
+                // It is not known which words were stored to.
                 let bytes = memory.size(Space::Persistent) - self.layout.data.offset();
                 memory.write_back_range(self.layout.data, bytes, Step::MarkState);
                 memory.fence(Step::MarkState);
@@ -57,7 +57,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         memory.write_back(Layout::STATE, Step::MarkState);
         memory.fence(Step::MarkState);
         synchronize()?;
-        // No log of a closed pool is replayed.
+        // The logs of a closed pool are not replayed.
         if compacted {
             shrink::release_logs(&view)?;
         }
@@ -81,8 +81,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// Inside a transaction of this pool, by a worker that outlives it: its threads may wait for the transaction, so that this does not wait for
-    /// them. The pool stays locked until they have ended too.
+    /// Abandons the pool inside a transaction of its own, by a worker that outlives it. The pool's threads may wait for that transaction,
+    /// so this does not wait for them. The pool stays locked until they have ended too.
     fn abandon(&mut self) {
         let Ok(view) = self.native_view() else { return };
         let Some(SyncPool { log, checkpointer, flusher, .. }) = &mut self.sync else { return };
@@ -95,7 +95,8 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
     }
 
-    /// In a forked child: the pool's threads are not there, and what they share with it may be locked for ever.
+    /// Forgets the pool's threads in a forked child, where they do not exist, and where the locks that they share with it may be held for
+    /// ever.
     fn forget_threads(&mut self) {
         std::mem::forget(self.helper.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(sync) = &mut self.sync {
@@ -113,7 +114,7 @@ impl<C: Control<Memory = Native>> Drop for Pool<C> {
         if self.check_outside().is_err() {
             return self.abandon();
         }
-        // Whatever fails here, the pool stays marked as in use and is recovered when it is next opened.
+        // If anything fails here, the pool stays marked as in use, and is recovered when it is next opened.
         let _ = self.close_once();
         let Ok(view) = self.native_view() else { return };
         self.stop_helper(&view.memory);

@@ -1,4 +1,4 @@
-//! From the files of a pool to one that can be used: mapping and recovery.
+//! Maps and recovers the files of a pool, so that it can be used.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ impl SyncFiles {
         Ok(Self { device, has_checksums, identity, ring_blocks, parameters })
     }
 
-    /// The device and its log, as the pool's threads share them in the life `life`.
+    /// Returns the device and its log, to be shared by the pool's threads in the life `life`.
     fn shared_by(
         self,
         header: &Header,
@@ -74,7 +74,7 @@ impl SyncFiles {
     }
 }
 
-/// How the pool's file is mapped.
+/// Returns the kind of mapping for the pool's file.
 fn mapping_kind(options: &Options, read_only: bool) -> MappingKind {
     match options.domain {
         _ if read_only => MappingKind::Private,
@@ -84,7 +84,7 @@ fn mapping_kind(options: &Options, read_only: bool) -> MappingKind {
     }
 }
 
-/// Where the volatile words are, with those of the shared log in the `Sync` domain.
+/// Returns the layout of the volatile words, including those of the shared log in the `Sync` domain.
 fn shared_layout(layout: &Layout, options: &Options, sync: Option<SyncParameters>) -> SharedLayout {
     let sync_bytes = sync.map_or(0, |sync| SharedLog::volatile_bytes(layout, sync));
     let snapshot_bytes = options.snapshot_bytes.min(options.memory() / 4);
@@ -92,7 +92,7 @@ fn shared_layout(layout: &Layout, options: &Options, sync: Option<SyncParameters
 }
 
 impl<C: Control<Memory = Native>> Pool<C> {
-    /// Opens the pool in these files, which are locked.
+    /// Opens the pool in these locked files.
     pub(in crate::file) fn open_files(
         files: OpenFiles,
         options: &Options,
@@ -104,13 +104,13 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Self::map(files, options, setup, usage).and_then(start).map_err(|error| error.in_pool(&path))
     }
 
-    /// Maps the pool in these files, which is to be [started](Self::start).
+    /// Maps the pool in these files. The caller then [starts](Self::start) it.
     fn map(files: OpenFiles, options: &Options, setup: Setup<C>, usage: Use) -> Result<Self> {
         options.check()?;
         let read_only = usage == Use::Reading;
         let life = if usage == Use::Creation { 0 } else { random()? | 1 << 63 };
         let OpenFiles { path, heap: file, header, log, checksums } = files;
-        // Nobody knows where the system does not tell.
+        // Some systems do not tell; then this is false.
         let overwriting_takes_space = system::overwriting_takes_space(&file).unwrap_or(false);
         let log_remade = log.as_ref().is_some_and(|log| log.remade);
         let sync_files = match log {
@@ -150,7 +150,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
             observed: Arc::default(),
             path,
             file,
-            // Until recovery has succeeded there is nothing to close.
+            // Before recovery has succeeded there is nothing to close.
             closed: true,
         })
     }
@@ -170,7 +170,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         }
         event!(info, pool = %self.path.display(), replayed = self.recovery.replayed(), "open");
         if !self.read_only && self.concurrency() == Concurrency::SingleWriter {
-            // The first takes the system milliseconds: here, and not in a transaction.
+            // The first barrier takes the system milliseconds, so it is issued here and not in a transaction.
             self.native_view()?.memory.process_barrier();
         }
         Ok(())
@@ -179,7 +179,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Maps the pages of both memories that are known to be used.
     fn map_ahead(&self) {
         self.persistent.map_ahead(u64::MAX);
-        // There may never be a snapshot.
+        // The pages for versions are left out, since there may never be a snapshot.
         let bytes = match &self.sync {
             Some(sync) => sync.log.bytes_for(self.persistent.extent().min(self.layout.end().offset())),
             None => self.shared.bytes_without_versions(),
@@ -187,7 +187,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
         self.volatile.map_ahead(bytes);
     }
 
-    /// Lets the process find deadlocks among the threads that hold rights to this pool.
+    /// Registers the pool for the detection of deadlocks among threads that hold locks of several pools.
     fn register_for_deadlocks(&self) {
         let (shared, concurrency) = (self.shared, self.concurrency());
         let holds: deadlock::Holds =
@@ -208,7 +208,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
     fn recover_shared_log(&mut self, view: View<Native>, log: SharedLog) -> Result<()> {
         if let Some(sync) = self.sync.as_ref().filter(|_| !self.read_only) {
             sync.files.take_space_for_log().map_err(|e| {
-                Error::io("find disk space for the pool's log; open the pool for reading, or make room", e)
+                Error::io(
+                    "allocate disk space for the pool's log; open the pool for reading, or make room",
+                    e,
+                )
             })?;
         }
         let since = Instant::now();

@@ -1,4 +1,4 @@
-//! The cursors of an arena: for each class the chunk from which blocks are taken until it is exhausted.
+//! The cursors of an arena: for each class, the chunk from which blocks are taken until it is exhausted.
 
 use super::Arena;
 use crate::error::Abort;
@@ -6,23 +6,24 @@ use crate::heap::{Access, CLASSES, Chunk, Division, extents, start, table};
 use crate::layout::Layout;
 use crate::memory::PersistentAddress;
 
-/// Where an arena looks first for blocks of one class: at a word of a chunk's bitmap.
+/// The place where an arena looks first for blocks of one class: a word of a chunk's bitmap.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {
     /// The chunk's number plus one; 0 for none.
     pub chunk: u64,
-    /// The chunk's word in the table when the cursor came: while the table still says so, it is of this class, and of an arena that may be used.
+    /// The chunk's word in the table when the cursor was set. While the table still has it, the chunk is of this class, and of an arena
+    /// that may be used.
     state: u64,
-    /// The word of the bitmap.
+    /// The address of the word in the bitmap.
     at: PersistentAddress,
-    /// Its bits that stand for blocks.
+    /// The bits of the word that belong to blocks.
     mask: u64,
-    /// The block of its lowest bit.
+    /// The address of the block of the word's lowest bit.
     first: PersistentAddress,
     /// The number of the word.
     word: u64,
-    /// The chunk was free when the arena took it: what its bitmap's words hold at home may be the contents of
-    /// whatever was there before, and no hint, until that transaction has committed.
+    /// True if the chunk was free when the arena took it. Until that transaction has committed, the bitmap's words at home may have
+    /// arbitrary old contents, and are no hint.
     fresh: bool,
 }
 
@@ -37,14 +38,14 @@ impl Cursor {
         fresh: false,
     };
 
-    /// At the first word of the bitmap of a chunk with the word `state` in the table.
+    /// Returns a cursor at the first word of the bitmap of a chunk whose word in the table is `state`.
     pub fn new(layout: &Layout, division: &Division, chunk: u64, state: u64, fresh: bool) -> Self {
         let base = start(layout, chunk);
         let (mask, first) = (division.mask(0), base.byte(division.header));
         Self { chunk: chunk + 1, state, at: base, mask, first, word: 0, fresh }
     }
 
-    /// Goes on to the next word, or to no chunk.
+    /// Moves to the next word; behind the last one, to no chunk.
     fn go_on(&mut self, division: &Division) {
         self.word += 1;
         if self.word == division.words() {
@@ -57,7 +58,7 @@ impl Cursor {
 
     /// Takes the first free block of the word.
     fn alloc<A: Access>(&self, tx: &mut A, class: usize) -> Result<Option<PersistentAddress>, Abort> {
-        // A word full of blocks is left alone even though this transaction may have freed some.
+        // A word that is full at home is skipped even if this transaction has freed some of its blocks.
         if !self.fresh && tx.hint(self.at) & self.mask == self.mask {
             return Ok(None);
         }
@@ -71,7 +72,7 @@ impl Cursor {
         self.alloc_of(tx, class, extents::free_at_home(tx, self.at, self.first, self.mask))
     }
 
-    /// Takes the first free block of the word that is one of `among`, as bits.
+    /// Takes the first free block of the word that is in the bit mask `among`.
     fn alloc_of<A: Access>(
         &self,
         tx: &mut A,
@@ -90,7 +91,7 @@ impl Cursor {
 }
 
 impl Arena {
-    /// Makes the vacant chunk `chunk` this arena's, for blocks of `class`, and allocates the first.
+    /// Gives the vacant chunk `chunk` to this arena, for blocks of `class`, and allocates its first block.
     pub(super) fn alloc_in_new_chunk<A: Access>(
         &mut self,
         tx: &mut A,
@@ -105,7 +106,7 @@ impl Arena {
         if class != extents::CLASS {
             tx.expect_stores(base, bytes);
         } else if !had_extents && !tx.is_unused(base, bytes) {
-            // Whoever has read its way to a block that was here notices: stores past the log raise no versions.
+            // A transaction on its way to a block that was here must notice, and stores past the log raise no versions.
             tx.raise_versions(base, bytes)?;
             tx.note_vacated(base, bytes);
         }
@@ -116,7 +117,7 @@ impl Arena {
         }
         let state = Chunk::Small { class, arena: self.index }.encode();
         self.cursors[class] = Cursor::new(tx.layout(), division, chunk, state, true);
-        // No page is lent: the search for a vacant chunk has checked that.
+        // No page is lent: the search for a vacant chunk has checked this.
         self.cursors[class].alloc_of(tx, class, u64::MAX)
     }
 
@@ -128,7 +129,7 @@ impl Arena {
     ) -> Result<Option<PersistentAddress>, Abort> {
         let cursor = &self.cursors[class];
         let Some(chunk) = cursor.chunk.checked_sub(1) else { return Ok(None) };
-        // The chunk may have been reclaimed, or its allocation rolled back, and another arena's, since.
+        // Since then, the chunk may have been reclaimed, or its allocation rolled back, and another arena may have it.
         if tx.read(table(tx.layout(), chunk))? != cursor.state {
             self.cursors[class] = Cursor::NONE;
             return Ok(None);
@@ -139,7 +140,7 @@ impl Arena {
         }
     }
 
-    /// Takes the next free block of the cursor's chunk: its word has none.
+    /// Takes the next free block of the cursor's chunk from the words behind the cursor's.
     #[inline(never)]
     pub(super) fn alloc_behind_cursor<A: Access>(
         &mut self,
@@ -151,7 +152,7 @@ impl Arena {
         self.alloc_from_cursor_on(tx, class, division)
     }
 
-    /// The same, if its word may have one.
+    /// Takes the next free block of the cursor's chunk, from the cursor's word on.
     pub(super) fn alloc_from_cursor_on<A: Access>(
         &mut self,
         tx: &mut A,

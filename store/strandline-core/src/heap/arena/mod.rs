@@ -1,18 +1,17 @@
-//! Arenas: where blocks are looked for.
+//! Arenas: the strategy by which blocks are found.
 //!
-//! Space that was freed is used again before a new chunk is taken, and nothing is looked for in the whole table each time. What an arena
-//! remembers for that are hints, which may be wrong:
+//! Freed space is used again before a new chunk is taken, and no allocation searches the whole table as long as there is another way. An
+//! arena keeps hints for that, which may be wrong:
 //!
 //! - a *cursor* for each class: the chunk from which blocks are taken until it is exhausted;
-//! - the *partial* chunks of each class, its own ones in which this worker freed something, oldest first. The first of them that has an
-//!   eighth of its blocks free is the next one for the cursor. A chunk that was left alone longest has most room, so that few have to
-//!   be looked at;
-//! - *vacant* chunks: those that it freed, and those of small blocks whose last one it freed, whatever their class;
-//! - how far it has *seen* the table. What others had taken when it came by it knows from there, and a chunk that nobody ever used begins
-//!   where that ends. Each word is looked at once;
-//! - a *hand* that goes round in the part that it has seen, a little whenever a chunk is needed, and finds what others have freed.
+//! - the *partial* chunks of each class: its own ones in which this worker has freed blocks, oldest first. The cursor moves to the first of
+//!   them that has an eighth of its blocks free. The chunk that was left alone longest has most room, so few have to be checked;
+//! - *vacant* chunks: large objects that it freed, and small chunks whose last block it freed, whatever their class;
+//! - how far it has *seen* the table. It learns there which chunks others have taken, and chunks that were never used begin where that part
+//!   ends. It looks at each word once;
+//! - a *hand* that goes round the part that it has seen, a little whenever a chunk is needed, and finds chunks that others have freed.
 //!
-//! Only when all of this finds nothing and the pool is used to its end is the whole table walked.
+//! Only if all of this finds nothing and the pool is used to its end is the whole table searched.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -33,28 +32,28 @@ mod partial;
 mod search;
 mod vacant;
 
-/// Partial chunks, and runs of vacant ones, that are tried for one allocation.
+/// The number of partial chunks, and of runs of vacant ones, that are tried for one allocation.
 const TRIES: usize = 8;
-/// Words of the table that the hand goes on by, for an allocation that finds nothing.
+/// The number of words of the table that the hand advances for an allocation that finds nothing.
 const HAND_WORDS: u64 = 256;
 
 /// An arena's hints. They may be wrong, and may be forgotten, without harm.
 struct Arena {
     index: u64,
     cursors: [Cursor; CLASSES.len()],
-    /// Own chunks in which blocks may be free, by class, the oldest first.
+    /// The arena's own chunks in which blocks may be free, by class, oldest first.
     partial: [VecDeque<u64>; CLASSES.len()],
-    /// Those that are in `partial`.
+    /// The chunks that are in `partial`.
     listed: ChunkSet,
     /// Chunks that may be free, or have no block.
     vacant: Runs,
-    /// First chunks and lengths of what was taken lately: vacant if that was rolled back.
+    /// First chunks and lengths of runs that were taken lately. They are vacant if the transaction was rolled back.
     taken: Vec<(u64, u64)>,
-    /// The words of the table below it were looked at.
+    /// The number of words of the table that the arena has looked at, from the beginning.
     seen: u64,
-    /// Below `seen`: the word to look at again.
+    /// The word of the table, below `seen`, from which the hand moves on.
     hand: u64,
-    /// Why the file could not grow for the allocation that runs.
+    /// The reason for which the file could not grow for the present allocation.
     refused: Option<std::io::Error>,
 }
 
@@ -65,13 +64,13 @@ pub struct Arenas {
 }
 
 impl Arenas {
-    /// Those of the worker with arena `index`.
+    /// Returns the arenas of the worker with arena `index`.
     pub fn new(index: u64) -> Self {
         Self { own: Arena::new(index), regions: HashMap::new() }
     }
 
-    /// The arena of a transaction that declared `region`. Everybody who does allocates from the region's chunks,
-    /// whatever isolates transactions, so that a pool filled under one scheme can be used under all.
+    /// Returns the arena of a transaction that declared `region`. Every such transaction allocates from the region's chunks, whatever
+    /// isolates transactions, so that a pool that was filled under one scheme can be used under all.
     fn of(&mut self, region: Option<u32>) -> &mut Arena {
         match region {
             Some(region) => self.of_region(region),
@@ -84,10 +83,10 @@ impl Arenas {
         self.regions.entry(region).or_insert_with(|| Arena::new(REGIONS + u64::from(region)))
     }
 
-    /// Allocates at least `bytes` bytes, from the chunks of `region` where the transaction declared one.
+    /// Allocates at least `bytes` bytes, from the chunks of `region` if the transaction declared one.
     ///
     /// # Errors
-    /// No room is left, or a conflict.
+    /// Returns an error if no room is left, or after a conflict.
     pub fn alloc<A: Access>(
         &mut self,
         tx: &mut A,
@@ -100,7 +99,7 @@ impl Arenas {
     /// Frees the block that begins at `at`.
     ///
     /// # Errors
-    /// No allocated block begins there, or a conflict.
+    /// Returns [`Error::InvalidFree`] if no allocated block begins at `at`, and an error after a conflict.
     pub fn free<A: Access>(
         &mut self,
         tx: &mut A,
@@ -110,11 +109,11 @@ impl Arenas {
         self.of(region).free(tx, at)
     }
 
-    /// Allocates an extent: up to `most` pages that follow one another, one at least. The first one, and how many. `None`: chunks of this
-    /// size have none.
+    /// Allocates an extent: from one to `most` consecutive pages. Returns the first page and the number of pages; `None` if chunks of this
+    /// size have no extents.
     ///
     /// # Errors
-    /// No room is left, or a conflict.
+    /// Returns an error if no room is left, or after a conflict.
     pub fn alloc_pages<A: Access>(
         &mut self,
         tx: &mut A,
@@ -127,7 +126,7 @@ impl Arenas {
     /// Frees `pages` pages of an extent, from `at` on.
     ///
     /// # Errors
-    /// They are not pages of an extent that are allocated, or a conflict.
+    /// Returns [`Error::InvalidFree`] if they are not allocated pages of an extent, and an error after a conflict.
     pub fn free_pages<A: Access>(
         &mut self,
         tx: &mut A,
@@ -154,8 +153,8 @@ impl Arena {
         }
     }
 
-    /// Whether it may allocate from chunks of arena `owner`: regions keep to their own chunks, and others out of
-    /// them, since a region's lock covers its chunks.
+    /// Returns whether this arena may allocate from chunks of arena `owner`. Regions use only their own chunks, and no other arena uses
+    /// these, since a region's lock covers its chunks.
     fn may_use(&self, owner: u64) -> bool {
         owner == self.index || owner.max(self.index) < REGIONS
     }
@@ -164,7 +163,7 @@ impl Arena {
         self.alloc_of_class(tx, class_of(tx.layout(), bytes), bytes)
     }
 
-    /// Allocates a block of `class`, or where that is `None` whole chunks.
+    /// Allocates a block of `class`, or whole chunks if that is `None`.
     fn alloc_of_class<A: Access>(
         &mut self,
         tx: &mut A,
@@ -179,7 +178,7 @@ impl Arena {
         self.alloc_anywhere(tx, class, bytes)
     }
 
-    /// Allocates where there is no room at the cursor.
+    /// Allocates elsewhere if there is no room at the cursor.
     #[inline(never)]
     fn alloc_anywhere<A: Access>(
         &mut self,
@@ -199,7 +198,7 @@ impl Arena {
         })
     }
 
-    /// Finds a chunk with a free block of `class`: the cursor's has none.
+    /// Finds a free block of `class` in another chunk than the cursor's, which has none.
     fn alloc_small<A: Access>(
         &mut self,
         tx: &mut A,
@@ -214,7 +213,7 @@ impl Arena {
         if let Some(block) = self.alloc_in_partial(tx, class, division, least)? {
             return Ok(Some(block));
         }
-        // A region has an arena in each worker, and the chunks are common to them: another's may have room.
+        // A region has an arena in each worker, and these share its chunks: another worker may have freed blocks in one.
         if self.index >= REGIONS
             && let Some(block) = self.alloc_from(tx, class, division, least, |word| word == own)?
         {
@@ -233,7 +232,8 @@ impl Arena {
         if let Some(chunk) = self.take_new(tx, 1)? {
             return self.alloc_in_new_chunk(tx, class, division, chunk);
         }
-        // No chunk is left: any chunk of the arena with room, any chunk of the class, and chunks without a block anywhere.
+        // There are no free chunks any more. The last resorts are any chunk of the arena with room, any chunk of the class, and chunks
+        // without an allocated block anywhere.
         if let Some(block) = self.alloc_from(tx, class, division, 1, |word| word == own)? {
             return Ok(Some(block));
         }
@@ -307,7 +307,8 @@ impl Arena {
         }
     }
 
-    /// Frees `count` blocks of one word of the bitmap of a small chunk, from number `number` on; whether all of them were allocated.
+    /// Frees `count` blocks of one word of the bitmap of a small chunk, from number `number` on. Returns whether all of them were
+    /// allocated.
     fn free_blocks<A: Access>(
         &mut self,
         tx: &mut A,
@@ -328,7 +329,7 @@ impl Arena {
         if arena == self.index {
             self.list(class, chunk);
         }
-        // This transaction has no use for pages of extents that it has freed itself: the hand finds them later.
+        // This transaction cannot use pages of extents that it has freed itself. The hand finds them later.
         let is_of_use = class != extents::CLASS && self.may_use(arena);
         if used == bits && is_of_use && self.cursors[class].chunk != chunk + 1 {
             let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;

@@ -1,4 +1,4 @@
-//! Extents in an arena: pages are blocks of a class of their own, of which some that follow one another are taken together.
+//! Extents in an arena. Pages are blocks of a class of their own, and an extent is a run of them that is allocated together.
 
 use super::Arena;
 use crate::error::{Abort, Error};
@@ -7,7 +7,7 @@ use crate::heap::{Access, Chunk, Division, chunk_of, inside, start, table};
 use crate::memory::{PAGE_BYTES, PersistentAddress};
 
 impl Arena {
-    /// Allocates up to `most` pages that follow one another.
+    /// Allocates up to `most` consecutive pages.
     pub(super) fn alloc_pages<A: Access>(
         &mut self,
         tx: &mut A,
@@ -20,7 +20,7 @@ impl Arena {
         let division = Division::new(tx.layout(), CLASS);
         let base = start(tx.layout(), chunk_of(tx.layout(), first));
         let Some(number) = division.block_at(inside(tx.layout(), first)) else { return Ok(Some((first, 1))) };
-        // Those behind it in the same word of the bitmap.
+        // The pages behind the first one that are in the same word of the bitmap.
         let word = base.word(number / 64);
         let used = tx.read(word)?;
         let mask = division.mask(number / 64);

@@ -1,4 +1,4 @@
-//! The partial chunks of an arena: its own ones in which blocks may be free.
+//! The partial chunks of an arena: its own chunks in which blocks may be free.
 
 use super::{Arena, TRIES};
 use crate::error::Abort;
@@ -7,7 +7,7 @@ use crate::heap::{Access, Chunk, Division, room, table};
 use crate::memory::PersistentAddress;
 
 impl Arena {
-    /// Allocates in one of the oldest partial chunks that has `least` free blocks.
+    /// Allocates in one of the oldest partial chunks, if it has at least `least` free blocks.
     pub(super) fn alloc_in_partial<A: Access>(
         &mut self,
         tx: &mut A,
@@ -29,7 +29,7 @@ impl Arena {
                     continue;
                 }
             }
-            // What is freed in it from now on lists it again.
+            // The next block that is freed in the chunk lists it again.
             self.listed.remove(chunk);
             if let Some(block) = self.alloc_in(tx, class, division, chunk)? {
                 return Ok(Some(block));
@@ -38,7 +38,7 @@ impl Arena {
         Ok(None)
     }
 
-    /// Moves the cursor to a chunk that `wanted` accepts and that has `least` free blocks, wherever in the table, and allocates.
+    /// Moves the cursor to any chunk in the table that `wanted` accepts and that has `least` free blocks, and allocates.
     #[cold]
     pub(super) fn alloc_from<A: Access>(
         &mut self,
@@ -61,7 +61,7 @@ impl Arena {
         Ok(None)
     }
 
-    /// Lists a chunk of this arena's as one that may have room.
+    /// Lists a chunk of this arena as one that may have room.
     pub(super) fn list(&mut self, class: usize, chunk: u64) {
         if self.listed.insert(chunk) {
             self.partial[class].push_back(chunk);
@@ -69,7 +69,7 @@ impl Arena {
     }
 }
 
-/// The free blocks for which it pays to go on to a chunk.
+/// Returns the number of free blocks from which on it pays to move the cursor to a chunk.
 pub(super) fn least_room(division: &Division) -> u64 {
     (division.blocks / 8).max(1)
 }

@@ -1,4 +1,5 @@
-//! The ways through the table: ahead to what an arena has not seen, round what it has, and all of it when nothing else is left.
+//! The searches through the table: ahead, in the part that an arena has not seen; around, in the part that it has seen; and through all of
+//! it when nothing else is left.
 
 use super::Arena;
 use super::partial::least_room;
@@ -7,11 +8,11 @@ use crate::heap::compact::HeldSeen;
 use crate::heap::growth::{self, reached_hint};
 use crate::heap::{Access, Chunk, Division, FREE, extents, is_empty, room, seems_empty, start, table};
 
-/// Chunks of small blocks at whose bitmaps the hand looks: so many of the class that is wanted, and of others.
+/// The number of small chunks of the wanted class, and of those of other classes, whose bitmaps the hand reads in one round.
 const HAND_LOOKS: u64 = 8;
 
 impl Arena {
-    /// Takes note of a word of the table that it had not seen.
+    /// Notes a word of the table that the arena had not seen.
     pub(super) fn learn(&mut self, chunk: u64, word: u64) {
         if let Some(Chunk::Small { class, arena }) = Chunk::decode(word)
             && arena == self.index
@@ -20,7 +21,7 @@ impl Arena {
         }
     }
 
-    /// Goes on with the table to the first free chunk.
+    /// Advances through the unseen part of the table to the first free chunk.
     pub(super) fn look_ahead<A: Access>(&mut self, tx: &A) {
         for (first, length) in std::mem::take(&mut self.taken) {
             if tx.hint(table(tx.layout(), first)) == FREE {
@@ -40,7 +41,8 @@ impl Arena {
         }
     }
 
-    /// Goes round what it has seen of the table, as far as `words` words, for room in own chunks of `class` and for vacant chunks.
+    /// Advances the hand through the seen part of the table, by at most `words` words, to find room in own chunks of `class`, and vacant
+    /// chunks.
     pub(super) fn look_around<A: Access>(&mut self, tx: &A, words: u64, class: Option<usize>) {
         let (mut looks, mut glances) = (HAND_LOOKS, HAND_LOOKS);
         for _ in 0..words.min(self.seen) {
@@ -77,7 +79,7 @@ impl Arena {
     }
 }
 
-/// The first of `chunks` consecutive free chunks, read in the transaction: it itself may have freed some.
+/// Finds the first run of `chunks` free chunks. Read in the transaction, which may have freed some of them itself.
 #[cold]
 pub(super) fn take_run<A: Access>(tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
     tx.begin_taking(chunks)?;

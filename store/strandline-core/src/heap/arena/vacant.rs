@@ -1,17 +1,17 @@
-//! The vacant chunks of an arena, and the new ones that it takes.
+//! The vacant chunks of an arena, and the new chunks that it takes.
 
 use super::{Arena, TRIES};
 use crate::error::Abort;
 use crate::heap::{Access, Chunk, FREE, extents, growth, is_empty, start, table};
 
 impl Arena {
-    /// Takes `chunks` consecutive chunks that are known to be vacant; the first one.
+    /// Takes `chunks` consecutive chunks that are listed as vacant; returns the first one.
     pub(super) fn take_vacant<A: Access>(&mut self, tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
         for _ in 0..TRIES {
             let Some(first) = self.vacant.find(chunks) else { return Ok(None) };
             let reached = growth::reached(tx)?;
             if first + chunks > reached {
-                // Growth was rolled back.
+                // The growth of the heap was rolled back.
                 self.vacant.remove(first, chunks);
                 continue;
             }
@@ -29,7 +29,7 @@ impl Arena {
         Ok(None)
     }
 
-    /// Whether a chunk is free or has no block, read in the transaction.
+    /// Returns whether a chunk is free or has no allocated block, read in the transaction.
     pub(super) fn is_vacant<A: Access>(&self, tx: &mut A, chunk: u64) -> Result<bool, Abort> {
         match Chunk::decode(tx.read(table(tx.layout(), chunk))?) {
             Some(Chunk::Free) => Ok(true),
@@ -42,7 +42,7 @@ impl Arena {
         }
     }
 
-    /// Takes `chunks` consecutive free chunks from where it has not seen the table yet; the first one.
+    /// Takes `chunks` consecutive free chunks from the part of the table that it has not seen yet; returns the first one.
     pub(super) fn take_new<A: Access>(&mut self, tx: &mut A, chunks: u64) -> Result<Option<u64>, Abort> {
         let mut length = 0;
         loop {
@@ -78,7 +78,7 @@ impl Arena {
         Ok(None)
     }
 
-    /// Remembers that it takes these chunks, and sees to it that there is space for them.
+    /// Notes that the arena takes these chunks, and allocates disk space for them.
     pub(super) fn take<A: Access>(&mut self, tx: &mut A, first: u64, chunks: u64) -> Result<(), Abort> {
         self.taken.push((first, chunks));
         let bytes = chunks * tx.layout().geometry.chunk_bytes;

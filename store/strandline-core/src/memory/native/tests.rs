@@ -9,7 +9,8 @@ fn memory() -> Native {
     Native::new(words(1 << 16), words(1 << 12), Domain::Process, None, None).unwrap()
 }
 
-/// Of 1024 words of data, from 4096 on, each with its number, `N` are had from where they lie in them and from nowhere else.
+/// Checks that `N` words can be loaded from each place in the 1024 words of data from 4096 on, each of which has its number, and from no
+/// other place.
 fn has_what_is_there<const N: usize>(memory: &Native) {
     let data = memory.data_words().unwrap();
     let near = (4096 - 64..4096 + 128).chain(4096 + 8 * 1024 - 256..4096 + 8 * 1024 + 64);
@@ -65,7 +66,7 @@ fn what_is_given_back_is_read_from_the_file() {
             }
             memory.give_back(at(1), 2 * page);
             assert_eq!(firsts(&memory), [7, given_back, given_back, 7]);
-            // Of the first page a part, and of the last: these stay.
+            // Parts of the first and of the last page: these stay.
             if page > PAGE_BYTES {
                 memory.give_back(PersistentAddress::new(PAGE_BYTES), page - PAGE_BYTES);
                 memory.give_back(at(3), PAGE_BYTES);

@@ -6,21 +6,20 @@ use std::sync::atomic::AtomicU64;
 use super::super::{LINE_WORDS, Mapping, WORD_BYTES};
 use crate::error::{Error, Result};
 
-/// The words for which a mapping has address space, at least [`LEAST_WORDS`], which it keeps alive.
+/// The words for which a mapping has address space, at least [`LEAST_WORDS`]. This keeps the mapping alive.
 #[derive(Clone)]
 pub(super) struct Words {
     pub mapping: Arc<Mapping>,
     pub base: *const AtomicU64,
     pub count: u64,
-    /// A line of them that needs no check: the first before [`Words::set_own`].
+    /// A line of the words that needs no check; before [`Words::set_own`], the first line.
     pub own: *const [AtomicU64; LINE_WORDS as usize],
 }
 
-/// No mapping has fewer words: a page's.
+/// The least number of words in a mapping: those of a page.
 const LEAST_WORDS: u64 = 4096 / WORD_BYTES;
 
-// SAFETY: the words are atomics and the mapping that owns them travels along; nothing in it is tied to a
-// thread.
+// SAFETY: the words are atomics, and the mapping that owns them moves with this value; nothing in it belongs to one thread.
 unsafe impl Send for Words {}
 
 impl Words {
@@ -38,26 +37,26 @@ impl Words {
         self.own = self.line(offset);
     }
 
-    /// Word `word` of the line that `set_own` named.
+    /// Returns word `word` of the line that `set_own` has set.
     #[inline]
     pub fn own(&self, word: u64) -> &AtomicU64 {
-        // SAFETY: `base`, which it was at first, points at `LEAST_WORDS` words at least, and then it came from `line`; `self.mapping`
-        // keeps both mapped.
+        // SAFETY: `own` is `base` at first, which points to at least `LEAST_WORDS` words, and later comes from `line`; `self.mapping` keeps
+        // both mapped.
         let line = unsafe { &*self.own };
         &line[word as usize]
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     #[inline]
     pub fn count(&self) -> u64 {
-        // SAFETY: `new` refuses fewer, and nothing changes the count. So the checks of fixed addresses vanish.
+        // SAFETY: `new` refuses fewer words, and the count never changes. This lets the compiler remove the checks of fixed addresses.
         unsafe { std::hint::assert_unchecked(self.count >= LEAST_WORDS) };
         self.count
     }
 
     #[inline(always)]
     pub fn at(&self, offset: u64) -> &AtomicU64 {
-        // Rotated, a misaligned offset becomes larger than any size.
+        // Rotating makes a misaligned offset larger than any size.
         let index = offset.rotate_right(3);
         if index >= self.count() {
             outside(offset);
@@ -66,19 +65,19 @@ impl Words {
         unsafe { &*self.base.add(index as usize) }
     }
 
-    /// The words of a line.
+    /// Returns the words of a line.
     #[inline(always)]
     pub fn line(&self, offset: u64) -> &[AtomicU64; LINE_WORDS as usize] {
-        // Rotated, the offset of what is no line becomes larger than any size.
+        // Rotating makes an offset that is not a line's larger than any size.
         let line = offset.rotate_right(6);
         if line >= self.count() / LINE_WORDS {
             outside(offset);
         }
-        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and this line of them ends at `count` at the latest.
+        // SAFETY: `base` points to `count` words that `self.mapping` keeps mapped, and this line ends at `count` or before.
         unsafe { &*self.base.add((line * LINE_WORDS) as usize).cast() }
     }
 
-    /// Two consecutive words.
+    /// Returns two consecutive words.
     #[inline]
     pub fn pair(&self, offset: u64) -> &[AtomicU64; 2] {
         let first = offset.rotate_right(3);
@@ -95,7 +94,7 @@ impl Words {
         if first > self.count || words_wanted > self.count - first {
             outside(offset);
         }
-        // SAFETY: `base` points at `count` words that `self.mapping` keeps mapped, and the range ends at `count` at the latest.
+        // SAFETY: `base` points to `count` words that `self.mapping` keeps mapped, and the range ends at `count` or before.
         unsafe { std::slice::from_raw_parts(self.base.add(first as usize), words) }
     }
 }

@@ -1,8 +1,8 @@
-//! The system calls that the standard library has no names for: all that differs between systems is here.
+//! System calls that are not in the standard library. All code that differs between systems is here.
 //!
-//! Each function makes one call, or one with what stands in for it on systems that do not know it, and is safe where nothing that a
-//! caller passes can do harm. None tries again after a signal, unless it says so. What a system cannot do is an error that
-//! [`is_unsupported`] knows, or is left undone where that is a matter of speed or memory alone.
+//! Each function makes one call, or a substitute on systems that do not know the call, and is safe if no argument that a
+//! caller can pass does harm. No function tries again after a signal, unless its comment says so. An unsupported operation returns an error for which
+//! [`is_unsupported`] is true; one that only saves time or memory does nothing instead.
 
 use std::ffi::{CString, c_int, c_long, c_void};
 use std::fs::{File, OpenOptions, TryLockError};
@@ -26,27 +26,27 @@ pub use linux::*;
 #[cfg(target_os = "macos")]
 pub use macos::*;
 
-/// What a call that returns 0 for success has returned.
+/// Converts the result of a call that returns 0 for success.
 fn succeeded(returned: impl Into<c_long>) -> io::Result<()> {
     if returned.into() == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The error with this number, one of `libc`'s.
+/// Returns the error with this number, which is one of `libc`'s.
 pub fn error(number: c_int) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
 /// Returns whether the system, or the file system, does not know the call.
 pub fn is_unsupported(error: &io::Error) -> bool {
-    // Two names of one number on Linux.
+    // The first two are the same number on Linux.
     [libc::EOPNOTSUPP, libc::ENOTSUP, libc::ENOSYS].map(Some).contains(&error.raw_os_error())
 }
 
-/// Opens the file at `path` on a descriptor that is none of the standard ones.
+/// Opens the file at `path` on a descriptor that is not one of the three standard ones.
 ///
-/// A program may have closed descriptors 0, 1 or 2, as daemons do. A file opened then would get one of them, and what the program, or a library of
-/// its, writes to its standard error would overwrite the file. So `/dev/null` is opened on them first, and stays there, as Rust's own programs have
-/// it from their beginning.
+/// A program may have closed descriptors 0, 1 or 2, as daemons do. A file opened then would get one of them, and messages that the program or a library
+/// writes to standard error would overwrite the file. So `/dev/null` is opened on them first, and stays there, as Rust's run-time library does
+/// when a program begins.
 ///
 /// # Errors
 /// Returns an error if the file cannot be opened.
@@ -60,7 +60,7 @@ pub fn open(options: &OpenOptions, path: &Path) -> io::Result<File> {
         let _ = null.into_raw_fd();
     }
     let file = options.open(path)?;
-    // A duplicate is never one of them.
+    // A duplicate never gets a standard descriptor.
     if STANDARD.contains(&file.as_raw_fd()) { file.try_clone() } else { Ok(file) }
 }
 
@@ -82,7 +82,7 @@ fn is_free(descriptor: c_int) -> bool {
     flags == -1 && io::Error::last_os_error().raw_os_error() == Some(libc::EBADF)
 }
 
-/// The holes in the first `bytes` bytes of `file`, in order. A file system that does not know them has none.
+/// Returns the holes in the first `bytes` bytes of `file`, in order; none if the file system does not report holes.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read.
@@ -96,7 +96,7 @@ pub fn holes(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
         }
         at = seek(file, start, libc::SEEK_DATA)?.map_or(bytes, |end| end.min(bytes));
         if at == start {
-            // It knows one of the two only.
+            // The file system knows only one of the two requests.
             break;
         }
         holes.push(start..at);
@@ -104,16 +104,16 @@ pub fn holes(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
     Ok(holes)
 }
 
-/// The first byte of data or of a hole of `file` from `at` on; `None` if there is none.
+/// Returns the offset of the first byte of data or of a hole of `file` from `at` on; `None` if there is none.
 fn seek(file: &File, at: u64, whence: c_int) -> io::Result<Option<u64>> {
-    // SAFETY: the call takes numbers; a descriptor that is open, for `file` is borrowed. The position that it changes is of no use to anybody: every
-    // transfer says its own.
+    // SAFETY: the call takes numbers, and the descriptor is open, since `file` is borrowed. It changes the file's position, which no code uses: every
+    // transfer passes its offset.
     let found = unsafe { libc::lseek(file.as_raw_fd(), offset(at)?, whence) };
     match u64::try_from(found) {
         Ok(found) => Ok(Some(found)),
         Err(_) => match io::Error::last_os_error() {
             error if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
-            // Without the call all is data.
+            // If the call is not supported, everything counts as data.
             error if error.raw_os_error() == Some(libc::EINVAL) || is_unsupported(&error) => {
                 Ok((whence == libc::SEEK_DATA).then_some(at))
             }
@@ -122,13 +122,13 @@ fn seek(file: &File, at: u64, whence: c_int) -> io::Result<Option<u64>> {
     }
 }
 
-/// Returns whether a filter of system calls may have refused the call: such filters answer `EPERM` or `ENOSYS` for calls that they do not know. It
-/// is for calls that another one stands in for, and that one is refused too where permission is what is missing.
+/// Returns whether a filter of system calls may have refused the call: such filters return `EPERM` or `ENOSYS` for calls that they do not know. Use
+/// this only for calls with a substitute that is also refused if the permission is missing.
 pub fn is_refused(error: &io::Error) -> bool {
     is_unsupported(error) || error.raw_os_error() == Some(libc::EPERM)
 }
 
-/// Runs `call` again as long as signals interrupt it.
+/// Repeats `call` as long as signals interrupt it.
 fn uninterrupted<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
@@ -138,66 +138,66 @@ fn uninterrupted<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// An offset or a length as the system counts them.
+/// Converts an offset or a length to the system's type.
 fn offset(bytes: u64) -> io::Result<libc::off_t> {
     bytes.try_into().map_err(|_| error(libc::EINVAL))
 }
 
-/// A path as the system takes it.
+/// Converts a path to the system's type.
 fn c_string(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| error(libc::EINVAL))
 }
 
-/// Bytes of the system's pages: a power of two, and a multiple of [`PAGE_BYTES`](super::PAGE_BYTES).
+/// Returns the size of the system's pages in bytes: a power of two, and a multiple of [`PAGE_BYTES`](super::PAGE_BYTES).
 pub fn page_bytes() -> u64 {
     // SAFETY: the call takes a number and touches no memory.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).map_or(super::PAGE_BYTES, |bytes| bytes.max(super::PAGE_BYTES))
 }
 
-/// Maps `bytes` bytes of `file`, from its first on, or of anonymous memory, for reading and writing, where the system likes. Nothing
-/// is set aside for pages that are never touched.
+/// Maps the first `bytes` bytes of `file`, or anonymous memory, for reading and writing, at an address of the system's choice. No memory
+/// is reserved for pages that are never touched.
 fn map(file: Option<&File>, bytes: usize, flags: c_int) -> io::Result<*mut c_void> {
     let flags = flags | libc::MAP_NORESERVE;
     let (both, descriptor) = (libc::PROT_READ | libc::PROT_WRITE, file.map_or(-1, AsRawFd::as_raw_fd));
-    // `MAP_FIXED`, which would replace what is mapped already, is for none of the callers.
-    // SAFETY: a new mapping at an address of the system's choice aliases nothing of ours, and nothing is done with it here.
+    // No caller passes `MAP_FIXED`, which would replace an existing mapping.
+    // SAFETY: a new mapping at an address of the system's choice aliases no memory in use, and is not accessed here.
     match unsafe { libc::mmap(std::ptr::null_mut(), bytes, both, flags, descriptor, 0) } {
         libc::MAP_FAILED => Err(io::Error::last_os_error()),
         base => Ok(base),
     }
 }
 
-/// Maps `bytes` bytes of `file`, which may be shorter, shared with whoever else maps it.
+/// Maps `bytes` bytes of `file`, which may be shorter. The mapping is shared with all others of the file.
 pub fn map_shared(file: &File, bytes: usize) -> io::Result<*mut c_void> {
     map(Some(file), bytes, libc::MAP_SHARED)
 }
 
-/// Maps `bytes` bytes of `file`, which may be shorter; stores stay in this process.
+/// Maps `bytes` bytes of `file`, which may be shorter. Stores stay in this process.
 pub fn map_private(file: &File, bytes: usize) -> io::Result<*mut c_void> {
     map(Some(file), bytes, libc::MAP_PRIVATE)
 }
 
-/// Maps `bytes` bytes of zeros that belong to this process alone.
+/// Maps `bytes` bytes of zeros for this process only.
 pub fn map_anonymous(bytes: usize) -> io::Result<*mut c_void> {
     map(None, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)
 }
 
-/// Maps part of a file, given as the file and where in it the part begins, or zeros, in the place of a part of a mapping. Stores stay in this
+/// Maps a part of a file, given as the file and the offset of the part, or zeros, in place of a part of a mapping. Stores stay in this
 /// process.
 ///
 /// # Errors
-/// Returns an error if the system cannot. The part then stays as it was.
+/// Returns an error if the system cannot do this. The mapping is then unchanged.
 ///
 /// # Safety
-/// The range is whole pages of the system's in a private mapping of the caller's; whoever reads it reads atomics, or nobody does.
+/// The range is whole pages of the system in a private mapping of the caller. If other threads read it, they read atomics.
 pub unsafe fn map_over(base: *mut c_void, bytes: usize, of: Option<(&File, u64)>) -> io::Result<()> {
     let (kind, descriptor, at) = match of {
         Some((file, at)) => (0, file.as_raw_fd(), offset(at)?),
         None => (libc::MAP_ANONYMOUS, -1, 0),
     };
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | kind;
-    // SAFETY: the range is pages of the caller's and becomes others in one step; to readers they change as if somebody had stored.
+    // SAFETY: the range is pages of the caller, which are replaced in one step; to readers they change as if a thread had stored to them.
     match unsafe { libc::mmap(base, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, at) } {
         libc::MAP_FAILED => Err(io::Error::last_os_error()),
         _ => Ok(()),
@@ -207,30 +207,30 @@ pub unsafe fn map_over(base: *mut c_void, bytes: usize, of: Option<(&File, u64)>
 /// Removes a mapping.
 ///
 /// # Safety
-/// The range is a mapping of the caller's, into which nothing points any more.
+/// The range is a mapping of the caller, to which there are no pointers any more.
 pub unsafe fn unmap(base: *mut c_void, bytes: usize) {
     // A whole mapping can always be removed.
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises that the range is its mapping.
     let _ = unsafe { libc::munmap(base, bytes) };
 }
 
-/// Returns whether the file system of `file`, which has at least a byte, takes disk space when it is asked to, and not only for what is written.
+/// Returns whether the file system of `file`, which has at least one byte, can allocate disk space in advance.
 pub fn can_allocate(file: &File) -> bool {
     !allocate(file, 0, 1).is_err_and(|error| is_unsupported(&error))
 }
 
-/// The machine's memory in bytes.
+/// Returns the machine's memory in bytes.
 fn machine_memory() -> u64 {
     // SAFETY: the call takes a number and touches no memory.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     u64::try_from(pages).map_or(u64::MAX, |pages| pages.saturating_mul(page_bytes()))
 }
 
-/// Gives the file that is named `from` the name `to`, unless something has that name already, where the file system cannot do this in one
-/// step (FUSE, NFS). A lock of the folder keeps other processes that do the same out meanwhile.
+/// Renames the file `from` to `to`, unless a file named `to` exists, on a file system that cannot do this in one
+/// step (FUSE, NFS). A lock on the folder keeps other processes out that do the same.
 ///
-/// A hard link would be one step, but a file that is open and loses its first name keeps a hidden one on such file systems, and may be
-/// cached apart under each name.
+/// A hard link would be one step, but on such file systems an open file that loses its first name keeps a hidden one, and may be
+/// cached separately under each name.
 fn rename_under_lock(from: &Path, to: &Path) -> io::Result<()> {
     const TRIES: usize = 1000;
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -268,7 +268,7 @@ mod tests {
     fn nobody_sleeps_for_ever() {
         const TURNS: u32 = 2000;
         for (wait, wake) in [(wait as Wait, wake as Wake), (portable::wait, portable::wake)] {
-            // Threads whose turn comes round; each wakes all, or one at a time of two.
+            // The threads take turns. Each wakes all threads or, if there are two, one.
             for (threads, most) in [(4, c_int::MAX), (2, 1)] {
                 let turn = &AtomicU32::new(0);
                 std::thread::scope(|scope| {
@@ -315,13 +315,13 @@ mod tests {
                 };
                 let (base, given) = (mapped.unwrap(), of.map(|file| (file, page as u64)));
                 let bytes = base.cast::<u8>();
-                // SAFETY: a mapping of four pages, of the file from its first byte on or anonymous, that nobody else has.
+                // SAFETY: this is a mapping of four pages, of the file from its first byte on or anonymous, that no other code uses.
                 unsafe {
                     bytes.write_bytes(7, 4 * page);
                     give_back(base.byte_add(page), 2 * page, given).unwrap();
                     let firsts = [0, 1, 2, 3].map(|number| bytes.add(number * page).read());
                     assert_eq!(firsts, [7, given_back, given_back, 7]);
-                    // It can still be stored to, and the file has nothing of it.
+                    // The pages can still be stored to, and the stores do not reach the file.
                     bytes.add(page).write(8);
                     assert_eq!(bytes.add(page).read(), 8);
                     unmap(base, 4 * page);

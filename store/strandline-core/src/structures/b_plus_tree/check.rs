@@ -1,4 +1,4 @@
-//! Looking the whole tree over.
+//! The check of a whole tree.
 
 use super::node::Node;
 use super::{BPlusTree, KIND, NODE};
@@ -7,10 +7,10 @@ use crate::structures::value::Word;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
-/// The state of a check.
+/// The progress of a check.
 struct Checked {
     walk: Walk,
-    /// The link of the last leaf.
+    /// The link of the last leaf that was visited.
     next: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(count)
     }
 
-    /// The number of keys under `node`, which lie from `from` on and below `to`.
+    /// Checks the nodes from `node` downwards, whose keys must be at least `from` and less than `to`. Returns the number of keys.
     fn check_below(
         &self,
         tx: &mut impl Read,
@@ -68,10 +68,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(count)
     }
 
-    /// The pairs of `node`, whose keys lie from `from` on and below `to`.
+    /// Returns the pairs of `node`, whose keys must be at least `from` and less than `to`.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`](crate::Error::Damaged) if their keys do not ascend within these bounds.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if the keys do not ascend within these bounds.
     fn ascending_pairs(
         tx: &mut impl Read,
         node: &Node,

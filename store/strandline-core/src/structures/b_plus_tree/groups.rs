@@ -1,11 +1,11 @@
-//! Group words: which pairs of a node come in which order, and which are free.
+//! Group words: the order of a node's pairs, and the free pairs.
 //!
-//! A number belongs to one group of its node at a time, whether its pair is in use or not. So a group that owns a free
-//! number takes a pair in by itself; others take numbers over from one that has some to spare.
+//! Each number belongs to exactly one group of its node, whether its pair is in use or free. So a group that owns a free number can add a
+//! pair alone; other groups take numbers from one that has some to spare.
 
-/// Numbers that a group has room for.
+/// The numbers that a group has room for.
 pub(super) const ROOM: u64 = 7;
-/// As far as this a full group moves numbers over; beyond, all groups of the node are laid out anew.
+/// The distance up to which a full group moves numbers to others. If none so near has room, all groups of the node are laid out again.
 pub(super) const NEAR: usize = 4;
 
 const COUNT: u32 = 56;
@@ -15,7 +15,7 @@ const OWNED: u32 = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group(pub u64);
 
-/// A place in the order of a node's pairs: a group, and how many of its numbers come before.
+/// A place in the order of a node's pairs: a group, and the number of its numbers before the place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub group: u8,
@@ -23,25 +23,25 @@ pub(super) struct Place {
 }
 
 impl Group {
-    /// The group that owns nothing.
+    /// A group that owns no numbers.
     pub const EMPTY: Self = Self(0);
 
-    /// How many of its pairs are in use.
+    /// Returns the number of pairs in use.
     pub fn count(self) -> u64 {
         self.0 >> COUNT & 15
     }
 
-    /// How many numbers it owns.
+    /// Returns the number of numbers that the group owns.
     fn owned(self) -> u64 {
         self.0 >> OWNED
     }
 
-    /// Returns whether its counts make sense. What changes a group takes that for granted.
+    /// Returns whether the group's counts are possible. The functions that change a group assume that they are.
     pub fn is_possible(self) -> bool {
         self.count() <= self.owned() && self.owned() <= ROOM
     }
 
-    /// Returns whether it owns a free number.
+    /// Returns whether the group owns a free number.
     pub fn has_free(self) -> bool {
         self.count() < self.owned()
     }
@@ -50,7 +50,7 @@ impl Group {
         (self.0 >> (8 * offset)) as u8
     }
 
-    /// The numbers it owns: those in use, in the order of their keys, and the free ones.
+    /// Returns the numbers that the group owns: first those in use, in the order of their keys, and then the free ones.
     pub fn numbers(self) -> (impl Iterator<Item = u8>, impl Iterator<Item = u8>) {
         let number = move |offset| self.number(offset);
         ((0..self.count()).map(number), (self.count()..self.owned()).map(number))
@@ -60,7 +60,7 @@ impl Group {
         self.0 & ((1 << (8 * offset)) - 1)
     }
 
-    /// Owns `number` as well, which comes to `offset`.
+    /// Adds `number` to the group's numbers, at `offset`.
     fn own(self, offset: u64, number: u8) -> Self {
         let low = self.below(offset);
         let high = self.below(self.owned()) ^ low;
@@ -68,7 +68,7 @@ impl Group {
         Self(counts | high << 8 | u64::from(number) << (8 * offset) | low)
     }
 
-    /// Owns the number at `offset` no longer.
+    /// Removes the number at `offset` from the group's numbers; returns it.
     fn disown(self, offset: u64) -> (Self, u8) {
         let low = self.below(offset);
         let high = self.below(self.owned()) ^ self.below(offset + 1);
@@ -76,44 +76,45 @@ impl Group {
         (Self(counts | high >> 8 | low), self.number(offset))
     }
 
-    /// Puts in use, at `offset`, a number that it has not owned.
+    /// Adds `number`, which another group has owned, as one in use, at `offset`.
     pub fn take_in(self, offset: u64, number: u8) -> Self {
         Self(self.own(offset, number).0 + (1 << COUNT))
     }
 
-    /// Gives the number at `offset`, which is in use, away.
+    /// Removes the number at `offset`, which is in use, from the group's numbers; returns it.
     fn hand_over(self, offset: u64) -> (Self, u8) {
         let (rest, number) = self.disown(offset);
         (Self(rest.0 - (1 << COUNT)), number)
     }
 
-    /// Owns a free number more.
+    /// Adds `number` as a free one.
     pub fn take_free(self, number: u8) -> Self {
         self.own(self.owned(), number)
     }
 
-    /// Puts its first free number in use, at `offset`.
+    /// Puts the group's first free number in use, at `offset`; returns it.
     pub fn insert(self, offset: u64) -> (Self, u8) {
         let (rest, number) = self.disown(self.count());
         (rest.take_in(offset, number), number)
     }
 
-    /// Makes the number at `offset` a free one.
+    /// Frees the number at `offset`, which stays with the group.
     pub fn remove(self, offset: u64) -> Self {
         let (rest, number) = self.hand_over(offset);
         rest.own(rest.count(), number)
     }
 }
 
-/// Puts a free number of these groups in use at a place; returns it. A full group first moves a number to the next one,
-/// and so on as far as the nearest with room. `None`, and nothing is changed: no number is free, or no room.
+/// Puts a free number of these groups in use at a place; returns it. If the group at the place is full, it moves a number to the next
+/// group, this one to the one after it, and so on to the nearest group with room. Returns `None`, with the groups unchanged, if no number
+/// is free or no group near enough has room.
 pub(super) fn insert_number(groups: &mut [Group], place: Place) -> Option<u8> {
     let (mut at, mut offset) = (usize::from(place.group), u64::from(place.offset));
     if !groups.iter().any(|group| group.has_free()) {
         return None;
     }
     if !groups[at].has_free() {
-        // Between two groups, it may go to either.
+        // A place between two groups may belong to either.
         let is_end = offset == groups[at].count() && at + 1 < groups.len();
         if is_end && (groups[at + 1].has_free() || offset == ROOM) {
             (at, offset) = (at + 1, 0);
@@ -129,7 +130,7 @@ pub(super) fn insert_number(groups: &mut [Group], place: Place) -> Option<u8> {
             (Some(right), Some(left)) if right - at > at - left => left,
             (right, left) => right.or(left)?,
         };
-        // For what comes there, one that owns as many as it has room for gives a free one.
+        // If the group with room owns as many numbers as it can, it gives a free one away for the one that comes.
         let freed = (groups[room].owned() == ROOM).then(|| give_free(groups, room));
         if room > at {
             for i in (at..room).rev() {
@@ -147,7 +148,7 @@ pub(super) fn insert_number(groups: &mut [Group], place: Place) -> Option<u8> {
         }
     }
     if !groups[at].has_free() {
-        // Half of the free ones of the richest, so that the next time comes late.
+        // Takes half of the free numbers of the group that has most, so that this is rarely necessary.
         let free = |group: Group| group.owned() - group.count();
         let donor = (0..groups.len()).max_by_key(|&i| free(groups[i]))?;
         let moved = free(groups[donor]).div_ceil(2).min(ROOM - groups[at].owned());
@@ -161,22 +162,22 @@ pub(super) fn insert_number(groups: &mut [Group], place: Place) -> Option<u8> {
     Some(number)
 }
 
-/// Takes the last free number from a group that has one.
+/// Removes the last free number from a group that has one; returns it.
 fn give_free(groups: &mut [Group], at: usize) -> u8 {
     let (rest, number) = groups[at].disown(groups[at].owned() - 1);
     groups[at] = rest;
     number
 }
 
-/// Moves a number in use from one group and offset to another, which has room.
+/// Moves a number in use from one group and offset to another group, which has room.
 fn move_number(groups: &mut [Group], from: (usize, u64), to: (usize, u64)) {
     let (rest, number) = groups[from.0].hand_over(from.1);
     groups[from.0] = rest;
     groups[to.0] = groups[to.0].take_in(to.1, number);
 }
 
-/// Makes the number at a place a free one. A group before others that is left with none gets one from beside it. `false`:
-/// those have only one themselves, and the groups are to be laid out anew.
+/// Frees the number at a place. If its group has no other in use and groups after it do, the group gets one from a neighbour. Returns false
+/// if each neighbour has only one in use itself: the caller must lay out all groups again.
 pub(super) fn remove_number(groups: &mut [Group], place: Place) -> bool {
     let at = usize::from(place.group);
     groups[at] = groups[at].remove(place.offset.into());
@@ -198,8 +199,8 @@ pub(super) fn remove_number(groups: &mut [Group], place: Place) -> bool {
     true
 }
 
-/// Lays the numbers out in groups anew: those in use, in their order, with two at least to a group that has any, in front; and
-/// the free ones evenly.
+/// Lays out all groups again: first the numbers in use, in their order, at least two to each group that gets any; and the free numbers
+/// evenly over all groups.
 pub(super) fn lay_out(groups: &mut [Group], used: &[u8], free: &[u8]) {
     let with_some = used.len().div_ceil(2).min(groups.len());
     let part = |all: usize, i: usize, parts: usize| i * all / parts..(i + 1) * all / parts;

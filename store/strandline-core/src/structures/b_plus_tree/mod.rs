@@ -1,4 +1,4 @@
-//! A B+ tree with large nodes that writes little.
+//! A B+ tree with large nodes that writes few words.
 //!
 //! ```text
 //! header   word 0 tag (parameter: pairs in a node) · word 1 bytes in a node · word 2 the root node
@@ -10,34 +10,33 @@
 //!          byte 7 how many are in use (4 bits) · how many there are (4 bits)
 //! ```
 //!
-//! Every written word is a log record, so a node of 200 pairs must not be shifted about to stay sorted. As in
-//! the wB+-tree, pairs stay where they were put, and an array of their byte-sized numbers is kept in order.
-//! But even that array is 25 words long, and an insertion would rewrite half of them. Hence *groups*: each
-//! group word holds up to seven numbers and its own counts, and the array is what the groups have in use, one after
-//! the other. There are more groups than the pairs need (five a group), so a group usually has room, and it owns free
-//! numbers besides those in use: then **an insertion writes three words (key, value, group) and a removal one**. No
-//! count of the node is stored: it is the sum of the groups'.
+//! Every written word is a log record, so an insertion into a node of 200 pairs must not shift the others to keep them sorted. As in the
+//! wB+-tree, pairs stay where they were put, and an array of their byte-sized numbers is kept in order. But even that array is 25 words
+//! long, and an insertion would rewrite half of them. Hence *groups*: each group word has up to seven numbers and its own counts, and the
+//! array is the numbers in use of all groups, one group after the other. There are more groups than the pairs need (one for five pairs), so
+//! a group usually has room, and it owns free numbers besides those in use. Then **an insertion writes three words (key, value, group) and
+//! a removal one**. No count of the node is stored: it is the sum of the groups'.
 //!
-//! When a group is full, one number moves over from each group to the next as far as the nearest one with
-//! room; if that is far, all groups of the node are laid out anew. A group without a free number takes some over from another.
+//! When a group is full, each group from there to the nearest one with room moves one number to the next. If that one is far, all groups of
+//! the node are laid out again. A group without a free number takes some from another group.
 //!
-//! *Search* goes by binary search over the first keys of the groups and then in one group, and reads no more than the
-//! groups and keys that it compares. Groups with pairs in use come before those without, so that it finds some group's key
-//! wherever it looks. Only what is used is checked. That is also all that most insertions and removals need; nodes
-//! are loaded whole, checked and brought into one flat order, only to split, merge or even them out.
+//! *Search* is a binary search over the first keys of the groups and then in one group. It reads only the groups and keys that it compares.
+//! Groups with pairs in use come before groups without, so that the search finds a key in every group that it compares. Only the words that
+//! a search uses are checked. Most insertions and removals need no more than this; nodes are loaded whole, checked and brought into one
+//! flat order only to be split, merged or evened out.
 //!
-//! *Insertion* into a full node moves its upper half to a new one and a key up. *Removal* looks at the whole node only when
-//! it leaves a group without pairs. If the node is below a quarter full then, it is merged with a sibling if both
-//! together fill three quarters at most, and otherwise evened out with it; the left sibling is preferred, so that it is the
-//! small node which moves. A root without keys gives way to its only child.
+//! *Insertion* into a full node moves its upper half to a new node and a key to the parent. *Removal* looks at the whole node only if it
+//! empties a group. If the node then is less than a quarter full, it is merged with a sibling if both together fill at most three quarters
+//! of a node, and otherwise takes pairs from it. The left sibling is preferred, so that the pairs of the smaller node are the ones that
+//! move. If the root has no keys, its only child becomes the root.
 //!
-//! Invariants: keys ascend within a node; those of a child lie from the key left of it (inclusive) to the key
-//! right of it (exclusive); all leaves have level 0 and are linked in order; the groups of a node name every pair once. Where a
-//! node was at least a quarter full, groups that keep one of seven pairs keep a seventh of that: every node but the root
-//! has as many. A child's level is one less than its parent's, so a way down ends even in a damaged pool, and leaves
-//! are left when keys cease to ascend.
+//! Invariants: keys ascend within a node; the keys of a child are at least the key left of it, and less than the key right of it; all
+//! leaves have level 0 and are linked in order; the groups of a node name every pair once. A node is evened out below a quarter of its
+//! pairs only when a group is emptied; since each group of up to seven keeps one pair, every node but the root keeps at least a seventh of
+//! a quarter. A child's level is one less than its parent's, so a descent ends even in a damaged pool. A scan leaves a leaf with an error
+//! when keys cease to ascend.
 //!
-//! The split of a node of 200 pairs takes some 300 log records: half of the pairs, and the groups of both nodes.
+//! The split of a node of 200 pairs takes about 300 log records: half of the pairs, and the groups of both nodes.
 
 mod check;
 mod groups;
@@ -61,18 +60,18 @@ use crate::memory::{LINE_BYTES, PersistentAddress};
 use crate::transaction::{Abort, Read, Transaction};
 
 const KIND: Kind = Kind::BPlusTree;
-/// The name of nodes in errors of a [`Walk`].
+/// The name of a node in errors of a [`Walk`].
 const NODE: &str = "a B+ tree's node";
 
 const NODE_MAGIC: u64 = 0x5b_1e_b0;
 const LINK: u64 = 1;
 const GROUPS: u64 = 2;
 
-/// Numbers that a group word holds in a full node that is evenly laid out.
+/// The numbers in a group word of a full node whose numbers are evenly distributed.
 const GROUP_EVEN: u64 = 5;
 const MAX_PAIRS: u64 = 255;
 const MAX_GROUPS: usize = MAX_PAIRS.div_ceil(GROUP_EVEN) as usize;
-/// Nodes of four pairs have at least two children: 2^32 leaves.
+/// Inner nodes of four pairs have at least two children, so this is enough for 2^32 leaves.
 const MAX_LEVELS: usize = 32;
 
 /// The size of a B+ tree's nodes.
@@ -86,7 +85,7 @@ const MAX_LEVELS: usize = 32;
 /// let shape = NodeShape::of_pairs(14);
 /// assert!(shape.bytes < NodeShape::PAPER.bytes / 10);
 /// worker.run(|tx| BPlusTree::<u64, u64>::create(tx, root, shape))?;
-/// // The tree knows its own.
+/// // The header has the shape.
 /// assert_eq!(worker.view(|tx| BPlusTree::<u64, u64>::open(tx, root))?.shape(), shape);
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
@@ -99,7 +98,7 @@ pub struct NodeShape {
 }
 
 impl NodeShape {
-    /// The paper's: 4096 bytes, 200 pairs of 8 + 8 bytes. Its splits need logs of more than 4 KB.
+    /// The paper's shape: 4096 bytes, 200 pairs of 8 + 8 bytes. A split of such a node needs logs of more than 4 KB.
     pub const PAPER: Self = Self { bytes: 4096, pairs: 200 };
 
     /// The smallest node for `pairs` pairs, in whole lines.
@@ -112,7 +111,7 @@ impl NodeShape {
         self.pairs.div_ceil(GROUP_EVEN) as usize
     }
 
-    /// Where pair number `number` of the node at `node` is.
+    /// Returns the address of pair number `number` of the node at `node`.
     fn pair(self, node: PersistentAddress, number: u8) -> PersistentAddress {
         node.word(pairs_begin(self.pairs) + 2 * u64::from(number))
     }
@@ -124,7 +123,7 @@ impl NodeShape {
     }
 }
 
-/// The word of a node at which its pairs begin.
+/// Returns the number of the word at which a node's pairs begin.
 const fn pairs_begin(pairs: u64) -> u64 {
     (GROUPS + pairs.div_ceil(GROUP_EVEN)).next_multiple_of(2)
 }
@@ -147,10 +146,10 @@ const fn pairs_begin(pairs: u64) -> u64 {
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 pub struct BPlusTree<K, V> {
-    /// The word that holds the root's address.
+    /// The address of the word that has the root's address.
     top: PersistentAddress,
     shape: NodeShape,
-    /// What follows from the shape: group words in a node, and the byte at which its pairs begin.
+    /// These follow from the shape: the number of group words in a node, and the byte at which its pairs begin.
     groups: u64,
     pairs: u64,
     types: PhantomData<fn() -> (K, V)>,
@@ -164,20 +163,20 @@ impl<K, V> Clone for BPlusTree<K, V> {
 
 impl<K, V> Copy for BPlusTree<K, V> {}
 
-/// Key and value, or key and child.
+/// A key and its value, or a key and the child right of it.
 type Pair = [u64; 2];
 
-/// What a search found: the last pair whose key is not greater.
+/// The result of a search: the last pair whose key is not greater than the one that was looked for.
 #[derive(Clone, Copy)]
 struct Found {
     place: Place,
-    /// The word of its group.
+    /// The word of the pair's group.
     group: Group,
     number: u8,
     key: u64,
 }
 
-/// The place behind what was found.
+/// Returns the place behind the pair that was found; the first place if none was.
 #[inline]
 fn behind(found: Option<Found>) -> Place {
     match found {
@@ -186,10 +185,10 @@ fn behind(found: Option<Found>) -> Place {
     }
 }
 
-/// The way down to a leaf: for each level, from the root on, the inner node, and the place behind the key left of the child taken.
+/// The path to a leaf: for each level, from the root on, the inner node, and the place behind the key left of the child.
 type Path = ArrayVec<(PersistentAddress, Place), MAX_LEVELS>;
 
-/// A leaf, and the level of the root above it.
+/// A leaf, and the level of the root.
 #[derive(Clone, Copy)]
 struct Leaf {
     at: PersistentAddress,
@@ -201,7 +200,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         KIND.tag(K::TYPE, V::TYPE)
     }
 
-    /// The tree of possible shape whose root's address is at `top`.
+    /// Returns the tree whose root's address is at `top`. The shape must be possible.
     #[inline]
     fn new(top: PersistentAddress, shape: NodeShape) -> Self {
         let (groups, pairs) = (shape.pairs.div_ceil(GROUP_EVEN), 8 * pairs_begin(shape.pairs));
@@ -210,9 +209,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
 
     /// Creates an empty tree with nodes of `shape` under the root word `root`, or opens the tree of this shape that is there.
     ///
-    /// # Errors
-    /// Returns [`Error::Parameter`] if the shape is impossible, [`Error::WrongStructure`] if something else hangs from `root`, and an error if the
-    /// pool is full or after a conflict.
+    /// Returns [`Error::Parameter`] if the shape is impossible, [`Error::WrongStructure`] if `root` refers to something else, and an error
+    /// if the pool is full or after a conflict.
     pub fn create(
         tx: &mut impl Transaction,
         root: PersistentAddress,
@@ -220,21 +218,21 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     ) -> Result<Self, Abort> {
         if !shape.is_possible() {
             return Err(tx.fail(Error::Parameter(format!(
-                "nodes of {} bytes with {} pairs: 4 to 255 pairs that fit",
+                "a node of {} bytes cannot have {} pairs: choose from 4 to 255 pairs, and enough bytes for them",
                 shape.bytes, shape.pairs
             ))));
         }
         if let Some(tree) = Self::find(tx, root)? {
             return if tree.shape == shape { Ok(tree) } else { Err(tx.fail(KIND.wrong(root))) };
         }
-        // A line of its own: its neighbours' writers would conflict with every reader of the tree.
+        // The header has a line of its own. Otherwise writers of neighbouring blocks would conflict with every reader of the tree.
         let header = tx.alloc(LINE_BYTES)?;
         let tree = Self::create_at(tx, header, shape)?;
         tx.write(root, header.offset())?;
         Ok(tree)
     }
 
-    /// Words in a header.
+    /// The number of words in a header.
     pub const HEADER_WORDS: usize = 3;
 
     /// Creates an empty tree with its header in the allocated words at `header`. The shape must be possible.
@@ -249,7 +247,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Self::new(header.word(2), shape))
     }
 
-    /// The tree whose header, found at `at`, is `header`.
+    /// Returns the tree whose header, found at `at`, has the words `header`.
     #[inline]
     pub fn of_header(tx: &mut impl Read, at: PersistentAddress, header: &[u64]) -> Result<Self, Abort> {
         let shape = NodeShape { bytes: header[1], pairs: header[0] & PARAMETER_MASK };
@@ -259,7 +257,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Self::new(at.word(2), shape))
     }
 
-    /// Gives back the memory of the whole tree but for its header.
+    /// Frees the memory of the whole tree except its header.
     pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let root = self.load_root(tx)?;
         self.destroy_below(tx, &mut Walk::default(), &root)
@@ -280,7 +278,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Opens the tree under the root word `root`.
     ///
     /// # Errors
-    /// Returns [`Error::Missing`] if there is none, and [`Error::WrongStructure`] if something else is there.
+    /// Returns [`Error::Missing`] if the root word is 0, and [`Error::WrongStructure`] if it refers to something else.
     pub fn open(tx: &mut impl Read, root: PersistentAddress) -> Result<Self, Abort> {
         match Self::find(tx, root)? {
             Some(tree) => Ok(tree),
@@ -297,7 +295,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Some(Self::new(header.word(2), shape)))
     }
 
-    /// The size of the tree's nodes.
+    /// Returns the size of the tree's nodes.
     pub fn shape(&self) -> NodeShape {
         self.shape
     }
@@ -307,7 +305,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Node::load(tx, root, self.shape)
     }
 
-    /// Pairs that every node but the root had when it was last looked at whole.
+    /// The number of pairs below which a node is evened out. Every node but the root had as many when it was last loaded whole for a
+    /// removal.
     fn least(&self) -> usize {
         self.shape.pairs as usize / 4
     }
@@ -317,7 +316,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         node.near(8 * (GROUPS + group))
     }
 
-    /// Where pair number `number` of the node at `node` is.
+    /// Returns the address of pair number `number` of the node at `node`.
     #[inline]
     fn pair_at(&self, node: PersistentAddress, number: u8) -> PersistentAddress {
         node.near(self.pairs + 16 * u64::from(number))
@@ -328,8 +327,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         KIND.damaged(tx, node, "impossible groups")
     }
 
-    /// The last pair of a node whose key `is_before` wants, which wants the first ones. What is returned is checked, but
-    /// for the pair's key.
+    /// Returns the last pair of a node whose key satisfies `is_before`, which must be true of the first keys and false of the others.
+    /// Checks the group and the number that it returns, but not the pair's key.
     #[inline(always)]
     fn search(
         &self,
@@ -338,7 +337,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         is_before: impl Fn(K) -> bool,
     ) -> Result<Option<Found>, Abort> {
         let (mut group, mut number, mut key) = (Group::EMPTY, 0, 0);
-        // The groups below `low` begin with a key that is before.
+        // The first keys of the groups below `low` satisfy `is_before`.
         let (mut low, mut high) = (0, self.groups);
         while low < high {
             let middle = (low + high) / 2;
@@ -381,7 +380,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Some(Found { place, group, number, key }))
     }
 
-    /// The leaf that the keys behind those that `is_before` wants begin in; tells `visit` of the inner nodes on the way.
+    /// Descends to the leaf that has the first key that does not satisfy `is_before`, or that would have it. Calls `visit` with the inner
+    /// nodes on the way.
     #[inline]
     fn find_leaf(
         &self,
@@ -410,17 +410,19 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Leaf { at, top_level })
     }
 
-    /// The leaf of `key`, and the last pair there whose key is not behind it; puts the inner nodes on the way into `path`.
+    /// Descends to the leaf of `key`; returns it and the last pair whose key is not greater than `key`. Pushes the inner nodes on the way
+    /// to `path`.
     #[inline]
     fn descend(&self, tx: &mut impl Read, key: K, path: &mut Path) -> Result<(Leaf, Option<Found>), Abort> {
-        // Whoever has written nothing yet asks nothing but the words. If that fails, the transaction tells why.
+        // A transaction that has written nothing reads the words directly, without a look at the write set. If that fails, the search below
+        // repeats it and reports the error.
         if let Some(mut plain) = tx.plain()
             && let Ok(found) = self.descend_by(&mut plain, key, |at, found| path.push((at, behind(found))))
         {
             return Ok(found);
         }
         path.clear();
-        // Taken apart, so that what was found stays in registers.
+        // Destructured, so that the result stays in registers.
         let (leaf, found) = self.descend_called(tx, key, path)?;
         Ok((leaf, found))
     }
@@ -446,7 +448,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok((leaf, self.search(tx, leaf.at, |other| other <= key)?))
     }
 
-    /// Finds `key` in its leaf: its pair.
+    /// Returns the address of the pair of `key`, if it is there.
     #[inline]
     fn locate(&self, tx: &mut impl Read, key: K) -> Result<Option<PersistentAddress>, Abort> {
         let (leaf, found) = self.descend_by(tx, key, |_, _| {})?;
@@ -454,7 +456,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(equal.map(|found| self.pair_at(leaf.at, found.number)))
     }
 
-    /// The value of `key`.
+    /// Returns the value of `key`.
     ///
     /// # Errors
     /// Returns an error after a conflict or if the tree is damaged.
@@ -469,13 +471,13 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As for [`BPlusTree::get`].
+    /// Returns the errors of [`BPlusTree::get`].
     #[inline]
     pub fn contains_key(&self, tx: &mut impl Read, key: K) -> Result<bool, Abort> {
         Ok(self.locate(tx, key)?.is_some())
     }
 
-    /// Gives `key` the value `value`; returns the old value, if there was one.
+    /// Sets the value of `key`; returns the previous value, if there was one.
     ///
     /// # Errors
     /// Returns an error if the pool is full, and the errors of [`BPlusTree::get`] and [`Transaction::write`].
@@ -508,8 +510,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(None)
     }
 
-    /// Puts a pair into a node where its group has no room or no number for it, with the help of others. `false`, and
-    /// nothing is written: the groups are to be laid out anew, or the node is full.
+    /// Adds a pair to a node whose group at the place has no room or no free number; other groups of the node help. Returns false, with
+    /// nothing written, if the groups have to be laid out again or the node is full.
     #[cold]
     fn put_with_help(
         &self,
@@ -519,7 +521,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         pair: Pair,
     ) -> Result<bool, Abort> {
         let (at, all) = (usize::from(place.group), self.groups as usize);
-        // Those near mostly can; a free number may come from any.
+        // The groups near it usually have room and a free number. Otherwise, a free number may come from any group of the node.
         for (first, end) in [(at.saturating_sub(NEAR), (at + NEAR + 1).min(all)), (0, all)] {
             let mut words = [0; MAX_GROUPS];
             let words = &mut words[..end - first];
@@ -540,7 +542,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(false)
     }
 
-    /// Reads groups, from number `first` on.
+    /// Reads groups from number `first` on, and checks their counts.
     fn read_groups(
         &self,
         tx: &mut impl Read,
@@ -559,7 +561,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(())
     }
 
-    /// Fails unless this node, which has the magic, may be written.
+    /// Fails unless the block of the node at `at` is large enough to be written to.
     #[inline]
     fn check_node(&self, tx: &mut impl Transaction, at: PersistentAddress) -> Result<(), Abort> {
         KIND.check_block(tx, at, self.shape.bytes / 8)
@@ -579,10 +581,10 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         self.check_node(tx, at)
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key`; returns its value, if the key was there.
     ///
     /// # Errors
-    /// As for [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
+    /// Returns the errors of [`BPlusTree::get`], [`Transaction::write`] and [`Transaction::free`].
     pub fn remove(&self, tx: &mut impl Transaction, key: K) -> Result<Option<V>, Abort> {
         let mut path = Path::new();
         let (leaf, found) = self.descend(tx, key, &mut path)?;
@@ -601,8 +603,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(Some(V::from_word(old)))
     }
 
-    /// Removes the only pair of a group. `false`, and nothing is written: its leaf has too few then, or its groups are to be laid
-    /// out anew.
+    /// Removes the only pair of a group. Returns false, with nothing written, if the leaf would have too few pairs or its groups have to be
+    /// laid out again.
     #[cold]
     fn remove_last(&self, tx: &mut impl Transaction, leaf: Leaf, place: Place) -> Result<bool, Abort> {
         let mut words = [0; MAX_GROUPS];
@@ -619,7 +621,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(true)
     }
 
-    /// Writes those groups, from number `first` on, that are not what they were.
+    /// Writes the groups, from number `first` on, that have changed.
     fn write_changed(
         &self,
         tx: &mut impl Transaction,

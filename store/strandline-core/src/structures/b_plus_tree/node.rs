@@ -1,11 +1,11 @@
-//! Nodes loaded whole, to be checked, split, merged and evened out.
+//! Nodes that are loaded whole, to be checked, split, merged and evened out.
 
 use super::groups::{self, Group, Place};
 use super::{GROUPS, KIND, LINK, MAX_GROUPS, MAX_LEVELS, MAX_PAIRS, NODE_MAGIC, NodeShape, Pair};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
-/// A node's words without its pairs, checked.
+/// A node's words without its pairs, after a check.
 pub(super) struct Node {
     pub at: PersistentAddress,
     pub shape: NodeShape,
@@ -14,9 +14,9 @@ pub(super) struct Node {
     stored_link: u64,
     groups: [Group; MAX_GROUPS],
     stored_groups: [Group; MAX_GROUPS],
-    /// The numbers of the pairs: those in use, in the order of their keys, and the free ones.
+    /// The numbers of the pairs: first those in use, in the order of their keys, and then the free ones.
     numbers: [u8; MAX_PAIRS as usize],
-    /// How many are in use.
+    /// The number of pairs in use.
     pub count: usize,
 }
 
@@ -41,7 +41,7 @@ impl Node {
         Ok(node)
     }
 
-    /// A new node in memory not yet written, all of whose pairs are free.
+    /// Returns a node without pairs, for allocated memory that is not yet written.
     pub fn fresh(at: PersistentAddress, shape: NodeShape, level: u64, link: u64) -> Self {
         Self {
             at,
@@ -56,7 +56,7 @@ impl Node {
         }
     }
 
-    /// Writes a new node with these pairs, all of it.
+    /// Writes a new node with these pairs.
     pub fn write_fresh(mut self, tx: &mut impl Transaction, pairs: &[Pair]) -> Result<(), Abort> {
         self.count = pairs.len();
         self.lay_out();
@@ -74,7 +74,7 @@ impl Node {
         &self.groups[..self.shape.group_words()]
     }
 
-    /// Derives the numbers from the groups; whether these name every pair once.
+    /// Derives the numbers from the groups. Returns whether the groups name every pair once.
     fn list(&mut self) -> bool {
         let (mut used, mut free) = (0, self.shape.pairs as usize);
         let mut named = [0u64; 4];
@@ -104,13 +104,13 @@ impl Node {
         used == free
     }
 
-    /// Lays the groups out anew, from the numbers.
+    /// Distributes the numbers over the groups again.
     pub fn lay_out(&mut self) {
         let (used, free) = self.numbers[..self.shape.pairs as usize].split_at(self.count);
         groups::lay_out(&mut self.groups[..self.shape.group_words()], used, free);
     }
 
-    /// Writes what has changed of groups and link.
+    /// Writes the groups and the link, if they have changed.
     pub fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
         KIND.check_block(tx, self.at, self.shape.bytes / 8)?;
         if self.link != self.stored_link {
@@ -131,7 +131,7 @@ impl Node {
         self.groups().is_sorted_by_key(|group| group.count() == 0)
     }
 
-    /// The position of a place.
+    /// Returns the position in the node's order of a place in its groups.
     pub fn position(&self, place: Place) -> usize {
         let before = &self.groups[..usize::from(place.group)];
         let position =
@@ -139,7 +139,7 @@ impl Node {
         position.min(self.count)
     }
 
-    /// The place of the pair at a position.
+    /// Returns the place in the groups of a position in the node's order.
     pub fn place_of(&self, position: usize) -> Place {
         let mut offset = position as u64;
         for (group, word) in (0..).zip(self.groups()) {
@@ -151,23 +151,23 @@ impl Node {
         Place { group: 0, offset: 0 }
     }
 
-    /// Where the pair at a position of the order is.
+    /// Returns the address of the pair at a position.
     pub fn pair_at(&self, position: usize) -> PersistentAddress {
         self.shape.pair(self.at, self.numbers[position])
     }
 
-    /// The pair at a position of the order.
+    /// Reads the pair at a position.
     pub fn pair(&self, tx: &mut impl Read, position: usize) -> Result<Pair, Abort> {
         tx.read_array(self.pair_at(position))
     }
 
-    /// The child with this index.
+    /// Reads the address of the child with this index; child 0 is left of all keys.
     pub fn child(&self, tx: &mut impl Read, index: usize) -> Result<PersistentAddress, Abort> {
         let child = if index == 0 { self.link } else { self.pair(tx, index - 1)?[1] };
         Ok(PersistentAddress::new(child))
     }
 
-    /// Loads a child, which must be one level down.
+    /// Loads a child, which must be on the level below this node's.
     pub fn load_child(&self, tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
         let child = Self::load(tx, at, self.shape)?;
         if child.level + 1 != self.level {
@@ -176,7 +176,7 @@ impl Node {
         Ok(child)
     }
 
-    /// Puts a pair in at a position of a node that is not full; the caller lays out and stores.
+    /// Inserts a pair at a position of a node that is not full. The caller lays out and stores the groups.
     pub fn insert(&mut self, tx: &mut impl Transaction, position: usize, pair: Pair) -> Result<(), Abort> {
         if self.count == self.shape.pairs as usize {
             return Err(KIND.damaged(tx, self.at, "a node without room"));
@@ -186,7 +186,7 @@ impl Node {
         tx.write_range(self.pair_at(position), &pair)
     }
 
-    /// Takes the pair at a position out; the caller stores the groups.
+    /// Removes the pair at a position. The caller stores the groups.
     pub fn remove(&mut self, position: usize) {
         let place = self.place_of(position);
         self.numbers[position..self.count].rotate_left(1);
@@ -196,7 +196,7 @@ impl Node {
         }
     }
 
-    /// Drops the first pairs; the caller lays out and stores.
+    /// Removes the first pairs. The caller lays out and stores the groups.
     pub fn drop_front(&mut self, pairs: usize) {
         self.numbers[..self.count].rotate_left(pairs);
         self.count -= pairs;

@@ -1,4 +1,4 @@
-//! What needs nodes whole: splitting, merging and evening out.
+//! Operations that load nodes whole: splitting, merging and evening out.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::structures::value::Word;
 use crate::transaction::{Abort, Read, Transaction};
 
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
-    /// The inner node on `level` of a way down, loaded whole, and the place there.
+    /// Loads the inner node on `level` of a path, and returns it with the place that the path took.
     fn above(&self, tx: &mut impl Read, path: &Path, level: u64) -> Result<(Node, Place), Abort> {
         let taken = path.len().checked_sub(level as usize).and_then(|number| path.get(number));
         let Some(&(at, place)) = taken else {
@@ -22,7 +22,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok((node, place))
     }
 
-    /// Inserts a pair at a place of a leaf that has no room there.
+    /// Inserts a pair at a place of a leaf whose groups have no room there, and splits nodes as necessary.
     #[cold]
     pub(super) fn insert_whole(
         &self,
@@ -56,8 +56,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         node.store(tx)
     }
 
-    /// Splits a full node into which `new` should go at `position`; returns the key that parts it from the new
-    /// node right of it, and that node.
+    /// Splits a full node, to which `new` is added at `position`. Returns the pair for the parent: the least key of the new node on the
+    /// right, and its address.
     fn split(
         &self,
         tx: &mut impl Transaction,
@@ -95,7 +95,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok([separator, right.offset()])
     }
 
-    /// Removes the pair at a place of a leaf where few are left.
+    /// Removes the pair at a place of a leaf that is left with few pairs, and merges or evens out nodes as necessary.
     #[cold]
     pub(super) fn remove_whole(
         &self,
@@ -108,7 +108,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         let mut position = node.position(place);
         loop {
             if position >= node.count {
-                return Err(KIND.damaged(tx, node.at, "a pair that comes and goes"));
+                return Err(KIND.damaged(tx, node.at, "a pair that is not there any more"));
             }
             node.remove(position);
             let is_root = node.level == leaf.top_level as u64;
@@ -124,7 +124,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             if parent.count == 0 {
                 return Err(KIND.damaged(tx, parent.at, "an inner node without keys"));
             }
-            // The key between the two siblings.
+            // The position of the key between the two siblings.
             let between = index.saturating_sub(1);
             let sibling = parent.child(tx, if index == 0 { 1 } else { index - 1 })?;
             let sibling = parent.load_child(tx, sibling)?;
@@ -156,7 +156,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         }
     }
 
-    /// Moves pairs between siblings until both have about as many; returns the key that parts them then.
+    /// Moves pairs between siblings until both have about the same number. Returns the key that separates them now.
     fn even_out(
         tx: &mut impl Transaction,
         left: &mut Node,

@@ -1,4 +1,4 @@
-//! Going through the pairs of a range.
+//! Scans over the pairs of a range.
 
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
@@ -11,7 +11,7 @@ use crate::structures::value::Word;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
-/// What a descending scan has seen so far.
+/// The progress of a descending scan.
 struct Seen<K> {
     walk: Walk,
     leaves: u64,
@@ -19,7 +19,7 @@ struct Seen<K> {
 }
 
 impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
-    /// The greatest key in `keys` and its value.
+    /// Returns the greatest key in `keys` and its value.
     ///
     /// # Errors
     /// Returns an error after a conflict or if the structure is damaged.
@@ -32,7 +32,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(last)
     }
 
-    /// Calls `visit` with the keys in `keys` and their values, keys descending.
+    /// Calls `visit` with the keys in `keys` and their values, in descending order.
     ///
     /// # Errors
     /// Returns an error after a conflict or if the structure is damaged, and the errors of `visit`.
@@ -45,7 +45,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         self.scan_back(tx, keys, |key, value| visit(key, value).map(ControlFlow::Continue))
     }
 
-    /// As `scan`, keys descending.
+    /// Like [`scan`](Self::scan), but in descending order.
     pub fn scan_back(
         &self,
         tx: &mut impl Read,
@@ -67,7 +67,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         visit: &mut impl FnMut(K, V) -> Result<ControlFlow<()>, Abort>,
     ) -> Result<ControlFlow<()>, Abort> {
         seen.walk.visit(tx, NODE, node.at, self.shape.bytes / 8)?;
-        // Only pairs whose keys are not behind the range, and the child left of the first that is.
+        // Skips the pairs whose keys are greater than the range's. Of an inner node, the child left of the first such key is visited.
         let (mut low, mut high) = (0, node.count);
         while low < high {
             let middle = (low + high) / 2;
@@ -87,8 +87,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             }
             return Ok(ControlFlow::Continue(()));
         }
-        // But for the one at the range's end, leaves have keys before it: else the same ones might be gone through
-        // over and over, by way of nodes that lead to them more than once.
+        // Every leaf after the first that is visited has keys below the range's end. Without this check, the scan could visit an empty leaf
+        // of a damaged tree over and over, through nodes that refer to it more than once.
         if low == 0 && seen.leaves > 0 {
             return Err(KIND.damaged(tx, node.at, "no keys where some must be, in a leaf"));
         }
@@ -107,8 +107,8 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Visits the pairs whose keys are in `keys`, in their order, until `visit` breaks. Whatever the pool holds, no other keys are visited, and none
-    /// twice.
+    /// Visits the pairs whose keys are in `keys`, in ascending order, until `visit` breaks. Even in a damaged pool it visits no other keys,
+    /// and none twice.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage, and the errors of `visit`.
@@ -131,7 +131,7 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
             return Ok(());
         }
         leaf = PersistentAddress::new(tx.read(leaf.word(LINK))?);
-        // Leaves after the first are mostly gone through as a whole, and are read at once.
+        // The scan usually visits the whole of each leaf after the first, so it reads such a leaf with one call.
         let pairs_begin = (self.pairs / 8) as usize;
         let mut words = vec![0; pairs_begin + 2 * self.shape.pairs as usize];
         while !leaf.is_null() {
@@ -152,14 +152,14 @@ impl<K: Word + Ord, V: Word> BPlusTree<K, V> {
     }
 }
 
-/// Where a leaf's words come from.
+/// The source of a leaf's words.
 trait Leaf<T> {
     fn group(&self, tx: &mut T, group: u64) -> Result<Group, Abort>;
-    /// The words of a pair, if there can be one of this number.
+    /// Returns the words of a pair; `None` if a node has no pair with this number.
     fn pair(&self, tx: &mut T, number: u8) -> Result<Option<[u64; 2]>, Abort>;
 }
 
-/// A leaf of which few words may be wanted.
+/// A leaf in the pool, of which the scan reads only the words that it needs.
 struct Stored<'t, K, V> {
     tree: &'t BPlusTree<K, V>,
     leaf: PersistentAddress,
@@ -176,7 +176,7 @@ impl<T: Read, K: Word + Ord, V: Word> Leaf<T> for Stored<'_, K, V> {
     }
 }
 
-/// A leaf that was read.
+/// A leaf that was read as a whole.
 struct Whole<'w> {
     groups: &'w [u64],
     pairs: &'w [[u64; 2]],
@@ -192,7 +192,7 @@ impl<T> Leaf<T> for Whole<'_> {
     }
 }
 
-/// A scan that goes on from leaf to leaf.
+/// The state of a scan over several leaves.
 struct Scan<'s, K, R, F> {
     keys: &'s R,
     last: Option<K>,
@@ -200,7 +200,7 @@ struct Scan<'s, K, R, F> {
 }
 
 impl<K: Word + Ord, R: RangeBounds<K>, F> Scan<'_, K, R, F> {
-    /// Visits the pairs of a leaf from a place on; breaks where no more are wanted.
+    /// Visits the pairs of a leaf from a place on. Breaks at the end of the range, or if `visit` does.
     fn leaf<T: Read, V: Word>(
         &mut self,
         tx: &mut T,

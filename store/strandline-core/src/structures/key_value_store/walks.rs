@@ -1,4 +1,4 @@
-//! Walks over all of a store: in order, for its destruction, and to check it.
+//! Walks over a whole store: to list, destroy or check it.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::structures::words::Words;
 use crate::transaction::{Abort, Read, Transaction};
 
 impl KeyValueStore {
-    /// The next chain's cell, and the position at it.
+    /// Advances the position to the next chain, and returns its cell; `None` at the end.
     fn next_cell(&self, tx: &mut impl Read, position: &mut Position) -> Result<Option<Cell>, Abort> {
         let Position { path, walk } = position;
         match path.last_mut() {
@@ -50,21 +50,21 @@ impl KeyValueStore {
             table = PersistentAddress::new(head & !TABLE);
             if path.len() <= depth {
                 path.push(0);
-                // The way to each of its cells begins at the buckets.
+                // A walk that continues at one of the table's cells passes the tables above it again, once for each cell.
                 walk.visit(tx, TABLE_NAME, table, CELLS * (1 + depth as u64))?;
             }
             at = table.word(path[depth]);
         }
     }
 
-    /// Notes that a walk visits a node. Fails if its block has no room for its lengths.
+    /// Counts a visit to a node for the walk's bound. Fails if the node's block has no room for its lengths.
     fn note(tx: &mut impl Read, walk: &mut Walk, node: &Node) -> Result<(), Abort> {
         check_length(tx, node.at, node.words())?;
         walk.visit(tx, NODE_NAME, node.at, node.words())
     }
 
-    /// As `walk`, of a chain on the way through all of them: what belongs to another one was gone through there, or
-    /// never would be found.
+    /// Walks the chain of `cell` as a part of a walk over all chains. Fails at a node that belongs to another chain, because the walk would
+    /// visit it twice, or a search would never find it.
     fn walk_here<T: Read>(
         &self,
         tx: &mut T,
@@ -82,8 +82,8 @@ impl KeyValueStore {
         .map(drop)
     }
 
-    /// Calls `visit` with the keys of the next chain that has any, and the words and bytes of their values; whether
-    /// there was one.
+    /// Calls `visit` with each key of the next chain that is not empty, and with the words and bytes of its value. Returns whether there
+    /// was such a chain.
     pub fn visit_next<T: Read>(
         &self,
         tx: &mut T,
@@ -124,10 +124,10 @@ impl KeyValueStore {
         Ok(())
     }
 
-    /// Number of keys, by counting them.
+    /// Counts the keys by a walk.
     ///
     /// # Errors
-    /// As for [`KeyValueStore::get`].
+    /// Returns the errors of [`KeyValueStore::get`].
     pub fn count(&self, tx: &mut impl Read) -> Result<u64, Abort> {
         let mut count = 0;
         let mut position = Position::default();
@@ -140,7 +140,7 @@ impl KeyValueStore {
         Ok(count)
     }
 
-    /// Removes every key and gives back all memory but the header's.
+    /// Removes every key and frees all memory except the header.
     pub fn destroy(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         check_room(tx, self.buckets.first, self.buckets.length)?;
         let mut walk = Walk::default();
@@ -177,8 +177,8 @@ impl KeyValueStore {
         tx.free(table)
     }
 
-    /// Looks the store over: its blocks, and that every key is in its own chain once, with its own hash. `visit` is
-    /// given each node's address, key, value in words, and bytes in the value.
+    /// Surveys the store: notes its blocks, and checks that every key is once in its own chain and its node has the right hash. `visit`
+    /// gets each node's address, its key, the words of its value, and the number of bytes in the value.
     pub fn survey<S: Survey>(
         &self,
         survey: &mut S,

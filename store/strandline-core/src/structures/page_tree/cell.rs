@@ -1,4 +1,4 @@
-//! Cells: a key with its value, or with a child.
+//! Cells: a key with its value or, in an inner page, with a child.
 
 use std::cmp::Ordering;
 
@@ -11,24 +11,24 @@ use crate::memory::PersistentAddress;
 use crate::structures::bytes::{check_length, put_bytes, read_bytes, with_words, write_bytes};
 use crate::transaction::{Abort, Read, Transaction};
 
-/// The value is outside, and in extents.
+/// The bit for a value that is outside the page, in extents.
 const VALUE_IN_EXTENTS: u64 = 1 << 61;
-/// The value is outside: in a block of its own, or in extents.
+/// The bit for a value that is outside the page: in a block of its own, or in extents.
 const VALUE_OUTSIDE: u64 = 1 << 62;
-/// The key is in a block of its own.
+/// The bit for a key that is in a block of its own.
 const KEY_OUTSIDE: u64 = 1 << 63;
 
-/// A cell: where it is, and what its first word says.
+/// A cell: its place, and its first word.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// The page that it is in.
+    /// The page that has the cell.
     pub page: PersistentAddress,
-    /// The word of the page at which it begins.
+    /// The number of the word of the page at which the cell begins.
     pub(super) offset: u64,
     pub(super) head: u64,
 }
 
-/// Bytes of the key.
+/// Returns the number of bytes in the key of a cell with this first word.
 pub(super) fn key_bytes(head: u64) -> u64 {
     head >> 32 & 0xffff
 }
@@ -41,13 +41,13 @@ fn key_words(head: u64) -> u64 {
     if head & KEY_OUTSIDE != 0 { 1 } else { key_bytes(head).div_ceil(8).max(1) }
 }
 
-/// Words of a cell with this first word.
+/// Returns the number of words in a cell with this first word.
 pub(super) fn words(head: u64) -> u64 {
     let value = if head & VALUE_OUTSIDE != 0 { 1 } else { value_bytes(head).div_ceil(8) };
     1 + key_words(head) + value
 }
 
-/// Word `depth` of a key, its first byte the most significant one, so that words compare as the bytes do.
+/// Returns word `depth` of a key, with its first byte as the most significant one, so that words compare as the bytes do.
 pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
     let rest = key.get(8 * depth..).unwrap_or_default();
     if let Some(&whole) = rest.first_chunk() {
@@ -58,15 +58,15 @@ pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
-/// The same of a word as it is stored.
+/// Converts a stored word of a key into one that compares as the bytes do.
 fn stored_word(stored: u64) -> u64 {
     u64::from_be_bytes(stored.to_le_bytes())
 }
 
-/// The words of a cell that is to be put into a page.
+/// The words of a cell outside a page: new, or to be moved.
 pub(super) type CellWords = ArrayVec<u64, { most_cell_words(512) as usize }>;
 
-/// A key that is looked for.
+/// A key to search for, with its first word.
 pub(super) struct Sought<'k> {
     bytes: &'k [u8],
     first: u64,
@@ -77,7 +77,7 @@ impl<'k> Sought<'k> {
         Self { bytes, first: word_of(bytes, 0) }
     }
 
-    /// How the key of the cell `offset` words into `page` compares with this one; the cell's first word, too.
+    /// Compares the key of the cell `offset` words into `page` with this one. Returns the order and the cell's first word.
     #[inline]
     pub fn compare(
         &self,
@@ -96,7 +96,7 @@ impl<'k> Sought<'k> {
         Ok((self.compare_rest(tx, cell)?, head))
     }
 
-    /// The same, where the first words do not decide, or the key is outside.
+    /// Compares the rest of the keys, if the first words are equal, or the whole keys, if the cell's is in a block of its own.
     fn compare_rest(&self, tx: &mut impl Read, cell: Cell) -> Result<Ordering, Abort> {
         if cell.head & KEY_OUTSIDE != 0 {
             let mut own = Vec::new();
@@ -115,20 +115,21 @@ impl<'k> Sought<'k> {
     }
 }
 
-/// Where a cell's key and value are among the words of its page.
+/// The positions of a cell's key and value among the words of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The word at which the key begins.
+    /// The number of the word at which the key begins.
     pub key: usize,
-    /// Bytes of the key.
+    /// The number of bytes in the key.
     pub key_bytes: usize,
-    /// The word at which the value begins.
+    /// The number of the word at which the value begins.
     pub value: usize,
-    /// Bytes of the value.
+    /// The number of bytes in the value.
     pub value_bytes: u64,
 }
 
-/// Where key and value are of the cell that begins at word `offset` of a page with these words, if both are inside.
+/// Returns the positions of key and value of the cell at word `offset` of a page with these words; `None` if one of them is outside the
+/// page.
 pub(super) fn inside(page: &[u64], offset: usize) -> Option<Inside> {
     let head = *page.get(offset)?;
     let is_inside = head & (KEY_OUTSIDE | VALUE_OUTSIDE) == 0 && offset + words(head) as usize <= page.len();
@@ -141,32 +142,32 @@ pub(super) fn inside(page: &[u64], offset: usize) -> Option<Inside> {
 }
 
 impl Cell {
-    /// The same cell, with the size of the value that this transaction sees: an optimistic search may have seen another.
+    /// Returns the cell with its first word read again in this transaction: an optimistic search may have seen another size of the value.
     pub(super) fn reloaded(self, tx: &mut impl Read) -> Result<Self, Abort> {
         Ok(Self { head: tx.read(self.at())?, ..self })
     }
 
-    /// Bytes of its value.
+    /// Returns the number of bytes in the value.
     pub fn value_bytes(&self) -> u64 {
         value_bytes(self.head)
     }
 
-    /// Bytes of its key.
+    /// Returns the number of bytes in the key.
     pub fn key_bytes(&self) -> u64 {
         key_bytes(self.head)
     }
 
-    /// Words that it takes of its page.
+    /// Returns the number of words that the cell takes in its page.
     pub(super) fn words(&self) -> u64 {
         words(self.head)
     }
 
-    /// The address of its first word.
+    /// Returns the address of the cell's first word.
     pub fn at(&self) -> PersistentAddress {
         self.page.word(self.offset)
     }
 
-    /// The block that has the key, and the word at which it begins there.
+    /// Returns the address of the page or block that has the key, and the number of the word at which the key begins there.
     fn key_place(&self, tx: &mut impl Read) -> Result<(PersistentAddress, u64), Abort> {
         if self.head & KEY_OUTSIDE == 0 {
             return Ok((self.page, self.offset + 1));
@@ -174,12 +175,12 @@ impl Cell {
         Ok((PersistentAddress::new(tx.read(self.at().word(1))?), 0))
     }
 
-    /// The word of its page at which the value begins, or the address of what has it.
+    /// Returns the number of the word of the page at which the value begins; if the value is outside, of the word that has its address.
     pub(super) fn value_offset(&self) -> u64 {
         self.offset + 1 + key_words(self.head)
     }
 
-    /// The place of a value that is not in the page.
+    /// Returns the place of a value that is outside the page.
     pub(super) fn value_outside(&self, tx: &mut impl Read) -> Result<Option<Outside>, Abort> {
         if self.head & VALUE_OUTSIDE == 0 {
             return Ok(None);
@@ -188,7 +189,7 @@ impl Cell {
         Ok(Some(if self.head & VALUE_IN_EXTENTS != 0 { Outside::Extents(at) } else { Outside::Block(at) }))
     }
 
-    /// Calls `body` with the words of the value, and its bytes.
+    /// Calls `body` with the words of the value and the number of its bytes.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -201,13 +202,15 @@ impl Cell {
         }
     }
 
-    /// Calls `body` with the bytes of the value. A reader is lent those of a large value as they lie in memory, if they lie in one piece.
+    /// Calls `body` with the bytes of the value. A large value that is in one piece in memory is lent to a reader instead of copied, if it
+    /// can be.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
     ///
     /// # Safety
-    /// As [`Read::borrow_pages`] demands of pages of extents: those of the cell's tree are written to through the tree alone.
+    /// The caller guarantees what [`Read::borrow_pages`] demands of pages of extents: those of the cell's tree are written to through the
+    /// tree alone.
     pub unsafe fn with_bytes<R>(
         &self,
         tx: &mut impl Read,
@@ -232,7 +235,7 @@ impl Cell {
         read_bytes(tx, block.word(offset), self.key_bytes(), key)
     }
 
-    /// The child that a cell of an inner page leads to.
+    /// Returns the address of the child, for a cell of an inner page.
     pub(super) fn child(&self, tx: &mut impl Read) -> Result<PersistentAddress, Abort> {
         if self.value_bytes() != 8 || self.head & VALUE_OUTSIDE != 0 {
             return Err(KIND.damaged(tx, self.page, "a cell without a child"));
@@ -240,12 +243,12 @@ impl Cell {
         Ok(PersistentAddress::new(tx.read(self.child_at())?))
     }
 
-    /// Where an inner page's cell has its child.
+    /// Returns the address of the word that has the child's address.
     pub(super) fn child_at(&self) -> PersistentAddress {
         self.page.word(self.offset + 1 + key_words(self.head))
     }
 
-    /// The words of the cell.
+    /// Reads the words of the cell.
     pub(super) fn load(&self, tx: &mut impl Read) -> Result<CellWords, Abort> {
         let mut words = CellWords::new();
         if self.words() as usize > words.capacity() {
@@ -258,7 +261,7 @@ impl Cell {
         Ok(words)
     }
 
-    /// Frees what lies outside.
+    /// Frees the blocks and extents of key and value that are outside the page.
     pub(super) fn free_outside(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         if self.head & KEY_OUTSIDE != 0 {
             let (block, _) = self.key_place(tx)?;
@@ -270,29 +273,29 @@ impl Cell {
         }
     }
 
-    /// Frees the block of the key, where `words` are those of the cell.
+    /// Frees the block of the key, if it has one; `words` are those of the cell.
     pub(super) fn free_key(&self, tx: &mut impl Transaction, words: &[u64]) -> Result<(), Abort> {
         if self.head & KEY_OUTSIDE == 0 { Ok(()) } else { tx.free(PersistentAddress::new(words[1])) }
     }
 
-    /// Returns whether the value is outside its page.
+    /// Returns whether the value is outside the page.
     pub fn is_outside(&self) -> bool {
         self.head & VALUE_OUTSIDE != 0
     }
 
-    /// The block of the key, if it has one.
+    /// Returns the address of the block of the key, if the key is outside the page.
     pub(super) fn key_outside(&self, tx: &mut impl Read) -> Result<Option<PersistentAddress>, Abort> {
         if self.head & KEY_OUTSIDE == 0 { Ok(None) } else { self.key_place(tx).map(|(block, _)| Some(block)) }
     }
 
-    /// Writes the first word anew, for a value of so many bytes with as many words.
+    /// Writes the first word for a value of `bytes` bytes, which takes as many words as the old one.
     pub(super) fn set_value_bytes(&self, tx: &mut impl Transaction, bytes: u64) -> Result<(), Abort> {
         let head = self.head & !0xffff_ffff | bytes;
         if head == self.head { Ok(()) } else { tx.write(self.at(), head) }
     }
 }
 
-/// The words of a new cell for pages of up to `page_words` words. What is too large for it gets a block.
+/// Returns the words of a new cell for a page of up to `page_words` words. A key or value that is too large for the page is stored outside.
 pub(super) fn new_cell(
     tx: &mut impl Transaction,
     page_words: u64,
@@ -319,7 +322,7 @@ pub(super) fn new_cell(
     Ok(cell)
 }
 
-/// The words of a new cell whose value is in the extents that are listed at `list`.
+/// Returns the words of a new cell whose value is in the extents that the block at `list` lists.
 pub(super) fn new_outside_cell(
     tx: &mut impl Transaction,
     page_words: u64,
@@ -333,13 +336,13 @@ pub(super) fn new_outside_cell(
     Ok(cell)
 }
 
-/// The first word of a new cell, if the value is inside.
+/// Returns the first word of a new cell whose value is inside the page.
 fn new_head(page_words: u64, key: &[u8], bytes: u64) -> u64 {
     let is_outside = key.len().div_ceil(8) as u64 > most_cell_words(page_words) / 4;
     (key.len() as u64) << 32 | bytes | if is_outside { KEY_OUTSIDE } else { 0 }
 }
 
-/// The first words of a cell: the one that it is given, and the key.
+/// Returns the first words of a cell: `head`, and the key or the address of a new block with the key.
 fn cell_with_key(tx: &mut impl Transaction, head: u64, key: &[u8]) -> Result<CellWords, Abort> {
     let mut cell = CellWords::new();
     cell.push(head);
@@ -353,7 +356,7 @@ fn cell_with_key(tx: &mut impl Transaction, head: u64, key: &[u8]) -> Result<Cel
     Ok(cell)
 }
 
-/// Adds a key in whole words, one at least.
+/// Appends a key in whole words, at least one.
 fn push_bytes(cell: &mut CellWords, key: &[u8]) {
     let begin = cell.len();
     for _ in 0..key.len().div_ceil(8).max(1) {
@@ -362,7 +365,7 @@ fn push_bytes(cell: &mut CellWords, key: &[u8]) {
     put_bytes(&mut cell[begin..], key);
 }
 
-/// The words of a cell that leads to `child`.
+/// Returns the words of a cell that refers to `child`.
 pub(super) fn child_cell(
     tx: &mut impl Transaction,
     page_words: u64,

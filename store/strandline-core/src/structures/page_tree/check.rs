@@ -1,4 +1,4 @@
-//! Looking the whole tree over.
+//! The check of a whole tree.
 
 use std::collections::VecDeque;
 
@@ -12,21 +12,21 @@ use crate::structures::survey::Survey;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
-/// A page that is to be looked at.
+/// A page that is still to be checked.
 struct Waiting {
     at: PersistentAddress,
     level: Option<u64>,
-    /// Its keys are not less than this one, and less than the other.
+    /// The page's keys must be at least `low`, and less than `high`.
     low: Vec<u8>,
     high: Option<Vec<u8>>,
 }
 
-/// What was found in a page.
+/// A page that was read.
 struct Seen {
     page: Page,
-    /// Its cells with their keys.
+    /// The page's cells with their keys.
     cells: Vec<(Cell, Vec<u8>)>,
-    /// Its children, which are still to be looked at.
+    /// The page's children, which are still to be checked.
     below: VecDeque<Waiting>,
 }
 
@@ -59,7 +59,7 @@ fn look(tx: &mut impl Read, waiting: &Waiting, most_words: u64) -> Result<Seen, 
     Ok(Seen { page, cells, below })
 }
 
-/// What is wrong with the places of cells in their page.
+/// Returns a description of the fault, if cells overlap or the garbage is miscounted.
 fn wrong_places(page: &Page, cells: &[(Cell, Vec<u8>)]) -> Option<&'static str> {
     let mut places: Vec<_> =
         cells.iter().map(|(cell, _)| (cell.offset, cell.offset + cell.words())).collect();
@@ -71,7 +71,7 @@ fn wrong_places(page: &Page, cells: &[(Cell, Vec<u8>)]) -> Option<&'static str> 
     (used != page.used()).then_some("garbage that is counted wrongly")
 }
 
-/// What is wrong with the keys of a page's cells.
+/// Returns a description of the fault, if the keys of a page's cells are not in order or out of bounds.
 fn wrong_keys(page: &Page, cells: &[(Cell, Vec<u8>)], waiting: &Waiting) -> Option<&'static str> {
     let is_inner = page.level > 0;
     if is_inner && !cells[0].1.is_empty() {
@@ -84,7 +84,7 @@ fn wrong_keys(page: &Page, cells: &[(Cell, Vec<u8>)], waiting: &Waiting) -> Opti
     is_astray.then_some("keys out of order")
 }
 
-/// The children of an inner page.
+/// Returns the children of an inner page, with the bounds of their keys.
 fn children(
     tx: &mut impl Read,
     page: &Page,
@@ -103,7 +103,7 @@ fn children(
     Ok(below)
 }
 
-/// Notes the blocks of a value that is outside; whether they are sound.
+/// Notes the blocks of a value that is outside its page. Returns whether they are sound.
 fn survey_value<S: Survey>(survey: &mut S, value: Outside, bytes: u64) -> error::Result<bool> {
     const VALUE: &str = "a tree's value";
     let list = match value {
@@ -152,10 +152,11 @@ impl PageTree {
         }
     }
 
-    /// Looks the tree over: its pages and other blocks, and its invariants. `visit` gets each cell of a leaf with its key, in order.
+    /// Surveys the tree: notes its pages and other blocks, and checks its invariants. `visit` gets each cell of a leaf with its key, in
+    /// order.
     ///
     /// # Errors
-    /// Those of `survey` and of `visit`.
+    /// Returns the errors of `survey` and of `visit`.
     pub fn survey<S: Survey>(
         &self,
         survey: &mut S,
@@ -191,7 +192,7 @@ impl PageTree {
                     visit(survey, *cell, key)?;
                 }
             }
-            // Those below come before those behind.
+            // The children of this page are checked before the pages after it.
             for below in seen.below.into_iter().rev() {
                 waiting.push_front(below);
             }
@@ -202,7 +203,7 @@ impl PageTree {
         }
     }
 
-    /// Notes a page, and looks at it; `None` if it is damaged.
+    /// Notes a page's block, and reads and checks the page; `None` if it is damaged.
     fn survey_page<S: Survey>(&self, survey: &mut S, waiting: &Waiting) -> error::Result<Option<Seen>> {
         let Some(page) = survey.read(|tx| Page::load(tx, waiting.at, waiting.level))? else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Insertion, and what is done where a page has no room.
+//! Insertion, and how a page without room is relieved or split.
 
 use super::cell::{CellWords, child_cell, new_cell};
 use super::outside::Outside;
@@ -9,27 +9,28 @@ use crate::memory::PersistentAddress;
 use crate::structures::bytes::{differs_in_more, rewrite};
 use crate::transaction::{Abort, Read, Transaction};
 
-/// A value of which more words change than these is written to a new place, where a large transaction has nothing to save first.
+/// If more words of a value than these change, the new value gets a place of its own: a large transaction need not save the words that a
+/// new block had before.
 const MOST_REWRITTEN: usize = 1 << 15;
 
-/// A cell on its way into a page that has no room for it: with it the page's cells are the *parts*.
+/// A cell to be added to a page that has no room for it. The page's cells and this one are the *parts*.
 struct Arrival<'a> {
-    /// Its number among the parts.
+    /// The cell's number among the parts.
     index: usize,
     key: &'a [u8],
     cell: &'a CellWords,
 }
 
-/// A page that has no room, with what arrives.
+/// A page that has no room, and the cell to be added.
 struct Crowded<'a> {
     page: Page,
     slots: Slots,
     arrival: Arrival<'a>,
-    /// Words of each part and of its slot.
+    /// The number of words in each part and its slot.
     sizes: Vec<u64>,
 }
 
-/// The shortest key that is greater than `low` and not greater than `high`.
+/// Returns the shortest key that is greater than `low` and not greater than `high`.
 pub(super) fn separator<'k>(low: &[u8], high: &'k [u8]) -> &'k [u8] {
     let same = low.iter().zip(high).take_while(|(low, high)| low == high).count();
     &high[..(same + 1).min(high.len())]
@@ -45,7 +46,7 @@ impl<'a> Crowded<'a> {
         Ok(Self { page, slots, arrival, sizes })
     }
 
-    /// The key of a part.
+    /// Reads the key of a part.
     fn key(&self, tx: &mut impl Read, number: usize) -> Result<Vec<u8>, Abort> {
         let own = match number.cmp(&self.arrival.index) {
             std::cmp::Ordering::Less => number,
@@ -58,7 +59,7 @@ impl<'a> Crowded<'a> {
         Ok(key)
     }
 
-    /// The key that parts those from `number` on from those before.
+    /// Returns the key that separates the parts from `number` on from those before.
     fn separator(&self, tx: &mut impl Read, number: usize) -> Result<Vec<u8>, Abort> {
         let mut high = self.key(tx, number)?;
         if self.page.level == 0 {
@@ -68,7 +69,8 @@ impl<'a> Crowded<'a> {
         Ok(high)
     }
 
-    /// Takes the parts with these numbers out of the page, at one of its ends, and puts the arrival in if it is not among them.
+    /// Removes the parts with these numbers, at one end of the page, and returns them. Adds the arriving cell to the page if it is not
+    /// among them.
     fn take(
         &mut self,
         tx: &mut impl Transaction,
@@ -86,7 +88,7 @@ impl<'a> Crowded<'a> {
         Ok(taken)
     }
 
-    /// The number of parts whose sizes come nearest to half of all.
+    /// Returns the number of parts whose sizes together come nearest to half of the whole.
     fn middle(&self) -> usize {
         let all: u64 = self.sizes.iter().sum();
         let mut before = 0;
@@ -99,7 +101,8 @@ impl<'a> Crowded<'a> {
         self.sizes.len() - 1
     }
 
-    /// How many parts from the end, or from the beginning, to hand to a sibling: about half of the difference, as far as both have room.
+    /// Returns the number of parts to move to a sibling, from the end of the page or from its beginning: about half of the difference in
+    /// size. `None` if one of the pages would have no room.
     fn to_hand(&self, sibling: &Page, from_end: bool) -> Option<usize> {
         let (own, other) = (self.sizes.iter().sum::<u64>(), sibling.words - sibling.room());
         let wanted = own.saturating_sub(other) / 2;
@@ -121,7 +124,7 @@ impl<'a> Crowded<'a> {
 }
 
 impl PageTree {
-    /// Inserts a pair at the place of its key, which is not there yet. `value`: the words of a value of `bytes` bytes.
+    /// Inserts a pair at the place of its key, which is not in the tree. `value` has the words of a value of `bytes` bytes.
     ///
     /// # Errors
     /// Returns an error after a conflict, if the pool or the log is full, or if there is damage.
@@ -140,10 +143,11 @@ impl PageTree {
         counters.add(tx, 1)
     }
 
-    /// Gives the key at a place, which is there, another value: in place where few words of one as long differ.
+    /// Replaces the value of the key at a place, which is in the tree. A value that takes as many words as the old one, and differs in few,
+    /// is overwritten in place.
     ///
     /// # Errors
-    /// As for [`PageTree::insert`].
+    /// Returns the errors of [`PageTree::insert`].
     pub fn replace(
         &self,
         tx: &mut impl Transaction,
@@ -165,7 +169,7 @@ impl PageTree {
         self.add(tx, &mut path, page, slots.place(index), (key, &new))
     }
 
-    /// Puts a cell into a page at a place, and makes room for it.
+    /// Adds a cell to a page at a place, and makes room for it if necessary.
     pub(super) fn add(
         &self,
         tx: &mut impl Transaction,
@@ -192,7 +196,7 @@ impl PageTree {
         }
     }
 
-    /// Moves the root to a larger page, with one more cell.
+    /// Replaces the root by a larger page, with one more cell.
     fn grow(
         &self,
         tx: &mut impl Transaction,
@@ -210,7 +214,7 @@ impl PageTree {
         tx.write(self.top, root.offset())
     }
 
-    /// Creates the smallest page for these cells.
+    /// Creates the smallest page that has room for these cells.
     pub(super) fn create_root(
         &self,
         tx: &mut impl Transaction,
@@ -225,7 +229,7 @@ impl PageTree {
         Page::create(tx, words, level, cells)
     }
 
-    /// Hands some cells of a leaf to a sibling that has room to spare, or splits the leaf.
+    /// Moves some cells of a leaf to a sibling that has room to spare, or splits the leaf if neither has.
     fn relieve(
         &self,
         tx: &mut impl Transaction,
@@ -255,7 +259,7 @@ impl PageTree {
             let mut sibling_slots = sibling.slots(tx)?;
             let index = if from_end { 0 } else { sibling.cells as usize };
             sibling.put_all(tx, &mut sibling_slots, index, &handed)?;
-            // The page behind what parts them has a new least key.
+            // The parent gets a new separator for the right one of the two pages.
             let old = parent.cell(tx, slots.at(slots.number(parted)).unwrap_or_default())?;
             let child = old.child(tx)?;
             let cell = child_cell(tx, self.most_words, &key, child)?;
@@ -268,7 +272,7 @@ impl PageTree {
         self.split(tx, path, crowded)
     }
 
-    /// Moves the upper half of a page to a new one, and tells the parent.
+    /// Moves the upper half of a page to a new page, and adds that to the parent.
     fn split(
         &self,
         tx: &mut impl Transaction,
@@ -284,7 +288,7 @@ impl PageTree {
         let key = crowded.separator(tx, first)?;
         let mut upper = crowded.take(tx, first..all)?;
         if level > 0 {
-            // The parent has its key.
+            // The first cell of an inner page has no key. The parent has the key that it had.
             let child = upper[0].last().copied().unwrap_or_default();
             let old = Cell { page: crowded.page.at, offset: 0, head: upper[0][0] };
             old.free_key(tx, &upper[0])?;
@@ -300,7 +304,7 @@ impl PageTree {
         self.add_root(tx, crowded.page.at, level + 1, &cell)
     }
 
-    /// Creates a root over the one that there is, which becomes its first child, and the child of `cell`.
+    /// Creates a root above the current one. Its children are the page `first` and the child of `cell`.
     pub(super) fn add_root(
         &self,
         tx: &mut impl Transaction,
@@ -329,7 +333,8 @@ impl PageTree {
     }
 }
 
-/// Writes a value over the one of a cell, if it takes as many words there and not too many differ; in extents never. Returns whether it did.
+/// Overwrites the value of a cell, if the new one takes as many words, not too many of them differ, and the value is not in extents.
+/// Returns whether it did.
 fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -> Result<bool, Abort> {
     if cell.value_bytes().div_ceil(8) != bytes.div_ceil(8) {
         return Ok(false);

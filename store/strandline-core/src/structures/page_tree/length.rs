@@ -1,8 +1,9 @@
-//! The number of keys, without a walk.
+//! The number of keys of a tree, without a walk.
 //!
-//! The head of a page has the number of its cells, so a tree of one page needs no more. A tree whose root becomes an inner page gets [`Counters`].
+//! The head of a page has the number of its cells, so a tree of one page needs no counters. A tree whose root becomes an inner page gets
+//! [`Counters`].
 //!
-//! Trees of pools of format version 5 have inner pages and no counters until [`PageTree::start_counting`] gives them some.
+//! In pools of format version 5, trees with inner pages have no counters until [`PageTree::start_counting`] gives them some.
 
 use super::PageTree;
 use crate::structures::counters::Counters;
@@ -14,8 +15,8 @@ impl PageTree {
         Ok(Counters::split(tx.read(self.top.word(1))?).1)
     }
 
-    /// Number of keys, at the same cost for a tree of any size, unless [`is_counted`](Self::is_counted) is false. A transaction that asks conflicts with those that
-    /// insert or remove keys at the same time, unless it only reads.
+    /// Returns the number of keys. The cost does not depend on the size of the tree, unless [`is_counted`](Self::is_counted) is false. A
+    /// transaction that calls this and writes conflicts with those that insert or remove keys at the same time.
     ///
     /// ```
     /// # use strandline_core::example::*;

@@ -1,4 +1,4 @@
-//! Adding pairs that come in the order of their keys behind all that are there: each leaf is full, and written once.
+//! Bulk loading: pairs that come in the order of their keys, behind all pairs in the tree. Each leaf is filled and written once.
 
 use super::cell::{CellWords, child_cell, new_cell};
 use super::insert::separator;
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Pairs on their way to the end of a tree, in one transaction.
+/// A bulk load: pairs that one transaction adds at the end of a tree.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -29,22 +29,23 @@ use crate::transaction::{Abort, Read, Transaction};
 /// ```
 pub struct Load {
     tree: PageTree,
-    /// The root, if its cells are the first ones of the leaf that is being filled, and how many.
+    /// The address of the root and the number of its cells, if these are the first cells of the leaf that is being filled, which will
+    /// replace the root.
     replaced: Option<(PersistentAddress, usize)>,
-    /// The greatest key of the tree, if it has any.
+    /// The greatest key of the tree, if it has keys.
     greatest: Option<Vec<u8>>,
-    /// The greatest key that was added, or else of the tree.
+    /// The greatest key that was added so far, or else that of the tree.
     last: Option<Vec<u8>>,
     /// The cells of the leaf that is being filled.
     cells: Vec<CellWords>,
-    /// Words of the cells.
+    /// The number of words in the cells.
     used: u64,
-    /// The separator between that leaf and the one before it.
+    /// The separator between the leaf that is being filled and the one before it.
     key: Vec<u8>,
     pairs: u64,
 }
 
-/// The words of a page's cells.
+/// Reads the words of a page's cells.
 fn cells_of(tx: &mut impl Read, page: &Page) -> Result<Vec<CellWords>, Abort> {
     let mut cells = Vec::with_capacity(page.cells as usize);
     for offset in page.slots(tx)?.offsets() {
@@ -54,7 +55,7 @@ fn cells_of(tx: &mut impl Read, page: &Page) -> Result<Vec<CellWords>, Abort> {
 }
 
 impl PageTree {
-    /// Begins to add pairs behind all that the tree has. It has them when [`Load::finish`] has returned.
+    /// Begins a bulk load of pairs behind all pairs in the tree. The tree has all of them after [`Load::finish`].
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -75,7 +76,7 @@ impl PageTree {
         })
     }
 
-    /// The greatest key.
+    /// Returns the greatest key.
     fn greatest(&self, tx: &mut impl Read) -> Result<Option<Vec<u8>>, Abort> {
         let mut page = self.root(tx)?;
         loop {
@@ -91,7 +92,7 @@ impl PageTree {
         }
     }
 
-    /// Puts a leaf behind all others, whose keys are less than `key`.
+    /// Adds a leaf behind all others. `key` is greater than their keys and not greater than those of the leaf.
     fn add_leaf(&self, tx: &mut impl Transaction, key: &[u8], leaf: PersistentAddress) -> Result<(), Abort> {
         let cell = child_cell(tx, self.most_words, key, leaf)?;
         let (mut path, mut page) = (Path::new(), self.root(tx)?);
@@ -111,16 +112,16 @@ impl PageTree {
 }
 
 impl Load {
-    /// Returns whether `key` is greater than every key of the tree and of the load, so that it may come next.
+    /// Returns whether `key` is greater than every key of the tree and of the load, so that it may be added.
     pub fn takes(&self, key: &[u8]) -> bool {
         self.last.as_ref().is_none_or(|last| last.as_slice() < key)
     }
 
-    /// Adds a pair behind all others. `value`: the words of a value of `bytes` bytes.
+    /// Adds a pair behind all others. `value` has the words of a value of `bytes` bytes.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if the key is not greater than the one before it, or the tree was changed meanwhile, and an error if the
-    /// pool or the log is full, or after a conflict.
+    /// Returns [`Error::Parameter`] if the key is not greater than the one before it, or if something else has changed the tree since the
+    /// load began, and an error if the pool or the log is full, or after a conflict.
     pub fn push(
         &mut self,
         tx: &mut impl Transaction,
@@ -130,7 +131,7 @@ impl Load {
     ) -> Result<(), Abort> {
         if !self.takes(key) {
             return Err(tx.fail(Error::Parameter(format!(
-                "a load takes keys in ascending order, each once, and the key of pair {} is not greater than the one before it",
+                "a load needs its keys in ascending order, each once: the key of pair {} is not greater than the one before it",
                 self.pairs
             ))));
         }
@@ -153,14 +154,14 @@ impl Load {
         Ok(())
     }
 
-    /// Writes the leaf that was being filled.
+    /// Writes the leaf that is being filled.
     fn write(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
         self.check_unchanged(tx)?;
         let counters = self.tree.counters(tx)?;
         let mut added = self.cells.len() as i64;
         if let Some((old, count)) = self.replaced.take() {
             added -= count as i64;
-            // The only page of a small tree is a small one.
+            // If the tree has one page only, that page is no larger than its cells require.
             let root = self.tree.create_root(tx, 0, &self.cells)?;
             tx.free(old)?;
             tx.write(self.tree.top, root.offset())?;
@@ -174,7 +175,7 @@ impl Load {
         Ok(())
     }
 
-    /// Fails if anybody but this load has changed the tree. The iterator that yields the pairs may write to it.
+    /// Fails if anything but this load has changed the tree. The iterator that yields the pairs could write to it.
     fn check_unchanged(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let mut is_unchanged = self.tree.greatest(tx)? == self.greatest;
         if let Some((old, count)) = self.replaced {
@@ -184,13 +185,13 @@ impl Load {
         if is_unchanged {
             return Ok(());
         }
-        Err(tx.fail(Error::Parameter("what gives the pairs of a load has changed what is loaded".into())))
+        Err(tx.fail(Error::Parameter("the tree was changed while a load added pairs to it: do not write to it from the iterator that yields the pairs".into())))
     }
 
-    /// Ends the load: the tree has all pairs that were added. Returns how many.
+    /// Ends the load, after which the tree has all pairs that were added. Returns their number.
     ///
     /// # Errors
-    /// As for [`Load::push`].
+    /// Returns the errors of [`Load::push`].
     pub fn finish(mut self, tx: &mut impl Transaction) -> Result<u64, Abort> {
         if self.pairs > 0 {
             self.write(tx)?;

@@ -1,4 +1,4 @@
-//! A B+ tree from byte strings to byte strings whose pairs lie in its leaves.
+//! A B+ tree from byte strings to byte strings, with all pairs in its leaves.
 //!
 //! ```text
 //! header   word 0 the root page · word 1 bytes of the largest page | the address of the counters, else 0, << 16
@@ -12,27 +12,28 @@
 //!          address of a block with it, or of one that lists its extents (`outside.rs`)
 //! ```
 //!
-//! Every written word is a log record. So a cell stays where it was put, and an insertion writes the cell, a word of its page's head and a
-//! slot word or two: slot words need not be full, and one that is hands a slot to its neighbour, or becomes two. A removal leaves
-//! garbage behind. A later cell takes a gap that has room for it; the gaps are closed up when one needs more than each of them has.
+//! Every written word is a log record. So a cell stays where it was put, and an insertion writes only the cell, one word of its page's
+//! head, and one or two slot words. Slot words need not be full: a full one hands a slot to its neighbour, or is split into two. A removal
+//! leaves garbage behind. A later cell uses a gap in the garbage that is large enough; if none is but all together are, the page is
+//! compacted.
 //!
-//! A cell of an inner page has the address of a child for a value. Its key is not greater than any in that child; that of a page's first cell
-//! is empty. A key that parts two leaves is as short as can be.
+//! The value of a cell in an inner page is the address of a child. The cell's key is not greater than any key in that child; the first cell
+//! of each inner page has an empty key. The key that separates two leaves is as short as possible.
 //!
-//! *Insertion.* A leaf without room hands pairs to a sibling that has some room to spare, and is split otherwise, in the middle, or at its end if the
-//! pair is the last of the tree: so pages that are filled in order are full. A root that is too small for another cell first becomes larger, up to
-//! the largest page: small trees take little memory.
+//! *Insertion.* A leaf without room moves pairs to a sibling that has room to spare. If neither sibling has, the leaf is split in the
+//! middle, or at its end if the pair is the last of the tree; so pages that are filled in order are full. A root that has no room and is
+//! not of the largest size is replaced by a larger page first, so that small trees take little memory.
 //!
-//! *Removal.* A page below a quarter is merged with a sibling if both together fill three quarters at most. No leaf but the root is empty,
-//! and an inner root has two children or more.
+//! *Removal.* A page that is less than a quarter full is merged with a sibling if both together fill at most three quarters of a page. No
+//! leaf except the root is empty, and an inner root has at least two children.
 //!
-//! *Loads* of sorted pairs fill leaves of their own and put each behind the others, once it is full.
+//! *Bulk loads* of sorted pairs fill new leaves and add each behind the others when it is full.
 //!
-//! *Searches* are optimistic: the header and the first line of each page are their guards. So whatever changes slots, keys or children of a page also
-//! writes its head, even with the same words, and a page is freed by a transaction that writes to the header or to its parent's head. Only the value
-//! of a cell, and its size, change without that.
+//! *Searches* are optimistic: the header and the first line of each page are their guards. So a transaction that changes slots, keys or
+//! children of a page also writes the page's head, even if that stays the same, and one that frees a page writes to the header or to the
+//! head of the page's parent. Only a cell's value and its size change without that.
 //!
-//! Pages have no links to one another: a scan finds the next leaf by way of their parents.
+//! Pages have no links to one another: a scan finds the next leaf through its parents.
 
 mod cell;
 mod check;
@@ -62,11 +63,11 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, OptimisticSearch, Read, Transaction};
 
 const KIND: Kind = Kind::PageTree;
-/// What pages are called in errors of a [`Walk`].
+/// The name of a page in errors of a [`Walk`].
 const PAGE: &str = "a tree's page";
-/// Inner pages have at least two children where they are not near the root.
+/// The greatest number of levels. A tree grows by a level only when its root is full, so none comes near this.
 const MAX_LEVELS: usize = 32;
-/// Bytes of a new tree's only page.
+/// The size in bytes of a new tree's only page.
 const FIRST_PAGE_BYTES: u64 = 512;
 
 /// A persistent B+ tree of byte strings.
@@ -97,28 +98,28 @@ const FIRST_PAGE_BYTES: u64 = 512;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PageTree {
-    /// The word that holds the root's address.
+    /// The address of the word that has the root's address.
     top: PersistentAddress,
-    /// Words of the largest page.
+    /// The number of words in the largest page.
     most_words: u64,
 }
 
-/// An inner page, and the place in it of the child that was taken.
+/// An inner page, and the place of the child in it that the path takes.
 #[derive(Clone, Copy)]
 struct Step {
     page: PersistentAddress,
     place: Place,
 }
 
-/// The way down to a page, from the root on.
+/// The path to a page, from the root on.
 type Path = ArrayVec<Step, MAX_LEVELS>;
 
-/// The place of a key: where it is, or where it belongs. It holds until the tree changes.
+/// The place of a key: where it is, or where it would be inserted. It is valid until the tree changes.
 pub struct Located {
     path: Path,
     leaf: Page,
     place: Place,
-    /// The key's cell, if it is there.
+    /// The key's cell, if the key is in the tree.
     pub cell: Option<Cell>,
 }
 
@@ -165,23 +166,23 @@ impl OptimisticSearch for Locate<'_> {
 }
 
 impl PageTree {
-    /// Words of a tree's header.
+    /// The number of words in a tree's header.
     pub const HEADER_WORDS: usize = 2;
-    /// The longest key.
+    /// The length of the longest key, in bytes.
     pub const MAX_KEY_BYTES: usize = 4096;
 
-    /// Returns whether pages may have so many bytes.
+    /// Returns whether `bytes` is a possible size of the largest page.
     fn is_possible(bytes: u64) -> bool {
         bytes.is_power_of_two() && (FIRST_PAGE_BYTES..=4096).contains(&bytes)
     }
 
-    /// Creates an empty tree whose header is at `at`. `page_bytes`: bytes of its largest page, a power of two from 512 to 4096.
+    /// Creates an empty tree with its header at `at`. `page_bytes` is the size of its largest page, a power of two from 512 to 4096.
     ///
     /// # Errors
     /// Returns an error if the pool or the log is full, or after a conflict.
     ///
     /// # Panics
-    /// Panics if pages cannot have so many bytes.
+    /// Panics if `page_bytes` is not such a number.
     pub fn create_at(
         tx: &mut impl Transaction,
         at: PersistentAddress,
@@ -193,10 +194,10 @@ impl PageTree {
         Ok(Self { top: at, most_words: page_bytes / 8 })
     }
 
-    /// The tree whose header at `at` has these words.
+    /// Returns the tree whose header at `at` has these words.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`](crate::Error::Damaged) if it is none.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if the header is not that of a tree.
     pub fn of_header(
         tx: &mut impl Read,
         at: PersistentAddress,
@@ -215,7 +216,8 @@ impl PageTree {
         Page::load(tx, at, None)
     }
 
-    /// The child that has the keys from the one that was found, or the one below it, and its place in the inner page `page`.
+    /// Returns the child of the inner page `page` whose keys begin at the key that was found, or at the last one below it, and the child's
+    /// place in `page`.
     fn child(tx: &mut impl Read, page: &Page, found: &Found) -> Result<(Place, Page), Abort> {
         let Place { word, index } = found.place;
         let (place, cell) = match (found.cell, found.below) {
@@ -227,7 +229,7 @@ impl PageTree {
         Ok((place, Page::load(tx, child, Some(page.level - 1))?))
     }
 
-    /// The cell of `key`.
+    /// Returns the cell of `key`.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -239,7 +241,7 @@ impl PageTree {
         }
     }
 
-    /// The place of `key`.
+    /// Returns the place of `key`.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -250,7 +252,7 @@ impl PageTree {
         Ok(located)
     }
 
-    /// Returns whether there are no keys.
+    /// Returns whether the tree has no keys.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -258,8 +260,8 @@ impl PageTree {
         Ok(self.root(tx)?.cells == 0)
     }
 
-    /// Counts the keys by a walk: the sum of what the heads of the leaves say. A scan looks at the slots and [`len`](Self::len) at the counters, so that these
-    /// disagree where one of them is wrong.
+    /// Counts the keys by a walk: adds the numbers of cells in the heads of the leaves. A scan reads the slots and [`len`](Self::len) the
+    /// counters, so a difference between the results shows that one of them is wrong.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -279,7 +281,7 @@ impl PageTree {
             }
             let now = tx.pages_waited_for();
             if std::mem::replace(&mut waited, now) != now {
-                // They have to come from the file: all together, rather than one after another.
+                // Asks the system to read all children from the file together, rather than one after another.
                 tx.read_ahead(&mut children, page.words as usize, 0);
             }
             for child in children {
@@ -289,7 +291,7 @@ impl PageTree {
         Ok(count)
     }
 
-    /// Frees all of its pages, its counters, and the blocks of what lies outside of the pages. The header is the caller's.
+    /// Frees all pages, the counters, and the blocks and extents of keys and values outside the pages. The caller frees the header.
     ///
     /// # Errors
     /// Returns an error after a conflict, if the log is full or if there is damage.
@@ -309,7 +311,7 @@ impl PageTree {
             tx.free(page.at)?;
         }
         self.counters(tx)?.free(tx)?;
-        // Searches that are under way notice.
+        // Searches in progress notice this write.
         tx.write(self.top, 0)
     }
 }

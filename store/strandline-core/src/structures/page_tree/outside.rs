@@ -1,9 +1,9 @@
-//! Values that do not fit a leaf: in a block of their own, or, from some pages on, in extents.
+//! Values that do not fit a leaf: in a block of their own or, from a few pages on, in extents.
 //!
-//! A value in extents has a block that lists them: word 0 how many they are, then a word for each, the address of its first page with the number of its
-//! pages less one in the low bits. The value fills the pages one after another. Whoever frees it also writes to word 0, the guard of those who
-//! read it ([`Transaction::alloc_pages`]). The pages of a value that is committed never change, so that they can be lent to readers: a new value gets
-//! others.
+//! A value in extents has a block that lists them. Word 0 of the block is the number of extents. One word for each extent follows: the
+//! address of its first page, with the number of its pages less one in the low bits. The value fills the pages one after another. A
+//! transaction that frees the value also writes to word 0, which is the guard for its readers ([`Transaction::alloc_pages`]). The pages of
+//! a committed value never change, so that they can be lent to readers; a new value gets other pages.
 
 use super::KIND;
 use crate::memory::{PAGE_BYTES, PersistentAddress};
@@ -11,22 +11,23 @@ use crate::structures::bytes::check_room;
 use crate::structures::value::with_buffer_to_fill;
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Values of more bytes than these are in extents. The blocks for larger ones leave a larger part of their chunks empty.
+/// Values of more bytes than these are in extents, because blocks for larger values would leave a larger part of their chunks empty.
 const MOST_IN_BLOCK: u64 = 4 * PAGE_BYTES;
-/// Values of more bytes than these need not go through the log. A smaller one costs less there, as it needs no flush of its own.
+/// Values of more bytes than these may be written past the log. Writing a smaller one through the log costs less, because it then needs no
+/// flush of its own.
 const MOST_IN_LOG: u64 = 16 * PAGE_BYTES;
 const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
 
 /// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
-    /// In this block.
+    /// In the block at this address.
     Block(PersistentAddress),
-    /// In the extents that this block lists.
+    /// In the extents that the block at this address lists.
     Extents(PersistentAddress),
 }
 
-/// Stores the words of a value of `bytes` bytes.
+/// Stores the words of a value of `bytes` bytes outside its page.
 pub(super) fn store(tx: &mut impl Transaction, words: &[u64], bytes: u64) -> Result<Outside, Abort> {
     if bytes > MOST_IN_BLOCK
         && let Some(list) = store_in_extents(tx, words, bytes)?
@@ -38,7 +39,7 @@ pub(super) fn store(tx: &mut impl Transaction, words: &[u64], bytes: u64) -> Res
     Ok(Outside::Block(block))
 }
 
-/// The block that lists the extents; `None`: there are none here.
+/// Stores a value in extents and returns the address of the block that lists them; `None` if this pool has no extents.
 fn store_in_extents(
     tx: &mut impl Transaction,
     mut words: &[u64],
@@ -54,28 +55,28 @@ fn store_in_extents(
     writer.finish(tx).map(Some)
 }
 
-/// Stores a value in extents, one after another.
+/// Stores a value in extents, piece by piece.
 pub(super) struct ExtentsWriter {
     bytes: u64,
     rest: u64,
-    /// The words of the list behind its first one.
+    /// The words of the list after its first one.
     runs: Vec<u64>,
-    /// The extent that is to be filled, and its bytes of the value.
+    /// The extent to be filled next, and the number of the value's bytes for it.
     extent: Option<(PersistentAddress, u64)>,
 }
 
 impl ExtentsWriter {
-    /// For a value of `bytes` bytes.
+    /// Returns a writer for a value of `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         Self { bytes, rest: bytes, runs: Vec::new(), extent: None }
     }
 
-    /// Returns whether a value of so many bytes is kept in extents.
+    /// Returns whether a value of `bytes` bytes is kept in extents.
     pub fn is_for(bytes: u64) -> bool {
         bytes > MOST_IN_BLOCK
     }
 
-    /// Allocates the next extent: how many bytes are to be put there, 0 at the end. `None`: there are no extents here.
+    /// Allocates the next extent. Returns the number of bytes to put there, 0 at the end; `None` if this pool has no extents.
     pub fn next(&mut self, tx: &mut impl Transaction) -> Result<Option<usize>, Abort> {
         if self.rest == 0 {
             return Ok(Some(0));
@@ -87,29 +88,29 @@ impl ExtentsWriter {
         Ok(Some(bytes as usize))
     }
 
-    /// Bytes of the piece that is to come, if one is.
+    /// Returns the number of bytes in the next piece, if [`next`](Self::next) has allocated an extent for it.
     pub fn wanted(&self) -> Option<usize> {
         self.extent.map(|(_, bytes)| bytes as usize)
     }
 
-    /// Bytes that are still to come.
+    /// Returns the number of bytes of the value that are not yet stored.
     pub fn rest(&self) -> u64 {
         self.rest
     }
 
-    /// Puts the words of as many bytes into the extent.
+    /// Stores the words of the next piece in its extent.
     pub fn put(&mut self, tx: &mut impl Transaction, words: &[u64]) -> Result<(), Abort> {
         let Some((at, bytes)) = self.extent.take() else { return Ok(()) };
         self.rest -= bytes;
         if self.bytes > MOST_IN_LOG { tx.fill_pages(at, words) } else { tx.write_range(at, words) }
     }
 
-    /// Frees what it has allocated.
+    /// Frees the extents that were allocated.
     pub fn give_up(self, tx: &mut impl Transaction) -> Result<(), Abort> {
         self.runs.into_iter().map(run).try_for_each(|(at, pages)| tx.free_pages(at, pages))
     }
 
-    /// Stores the list.
+    /// Stores the list of extents, and returns the address of its block.
     pub fn finish(self, tx: &mut impl Transaction) -> Result<PersistentAddress, Abort> {
         let block = tx.alloc(8 * (1 + self.runs.len() as u64))?;
         tx.write(block, self.runs.len() as u64)?;
@@ -118,18 +119,18 @@ impl ExtentsWriter {
     }
 }
 
-/// The first page of an extent and the number of its pages, from its word in the list.
+/// Returns the first page of an extent and the number of its pages, from its word in the list.
 fn run(word: u64) -> (PersistentAddress, u64) {
     (PersistentAddress::new(word & !(PAGE_BYTES - 1)), 1 + word % PAGE_BYTES)
 }
 
 /// The extents of a value.
 pub(super) struct Extents {
-    /// The block that lists them, whose first word is the guard.
+    /// The address of the block that lists the extents. Its first word is the guard.
     pub list: PersistentAddress,
-    /// First pages, and how many pages each has.
+    /// The first page of each extent and the number of its pages.
     pub runs: Vec<(PersistentAddress, u64)>,
-    /// Words of the value up to the end of each.
+    /// The number of the value's words up to the end of each extent.
     ends: Vec<u64>,
 }
 
@@ -153,7 +154,7 @@ impl Extents {
             return Err(KIND.damaged(tx, list, "extents of another size"));
         }
         for &(at, pages) in &runs {
-            // How far the pool reaches by now is known then.
+            // If the pool has grown, this read tells the transaction its new end.
             tx.read(at.word(pages * PAGE_WORDS as u64 - 1))?;
         }
         if pages * PAGE_WORDS as u64 > tx.heap_words() {
@@ -179,8 +180,8 @@ impl Extents {
         Ok(())
     }
 
-    /// Returns the pieces that the value's bytes from number `from` to `end` lie in: where each begins, and its bytes. Extents that follow one another are one
-    /// piece.
+    /// Returns the pieces that have the value's bytes from number `from` to `end`: the address and the number of bytes of each. Extents
+    /// that follow one another are one piece.
     pub fn pieces(&self, mut from: u64, end: u64) -> Vec<(PersistentAddress, u64)> {
         let mut pieces: Vec<(PersistentAddress, u64)> = Vec::new();
         let mut number = self.ends.partition_point(|&words| 8 * words <= from);
@@ -198,7 +199,7 @@ impl Extents {
         pieces
     }
 
-    /// Returns whether all of their pages can be borrowed.
+    /// Returns whether all pages of the extents can be borrowed.
     pub fn prepare_to_borrow(&self, tx: &mut impl Read) -> Result<bool, Abort> {
         for &(at, pages) in &self.runs {
             if !tx.prepare_to_borrow(at, pages)? {
@@ -208,13 +209,13 @@ impl Extents {
         Ok(true)
     }
 
-    /// Their pages.
+    /// Returns the addresses of all pages of the extents.
     pub fn pages(&self) -> impl Iterator<Item = PersistentAddress> {
         self.runs.iter().flat_map(|&(at, pages)| (0..pages).map(move |page| at.byte(page * PAGE_BYTES)))
     }
 
     fn free(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        // Readers notice it.
+        // Readers notice this write.
         tx.write(self.list, self.runs.len() as u64)?;
         self.runs.iter().try_for_each(|&(at, pages)| tx.free_pages(at, pages))?;
         tx.free(self.list)
@@ -229,10 +230,11 @@ pub(super) fn free(tx: &mut impl Transaction, outside: Outside, bytes: u64) -> R
     }
 }
 
-/// Calls `body` with the bytes of the value in the extents that are listed at `list`: as they lie in memory if they lie in one piece and can be lent.
+/// Calls `body` with the bytes of the value in the extents that the block at `list` lists. The bytes are lent, not copied, if they are in
+/// one piece and can be lent.
 ///
 /// # Safety
-/// As [`Read::borrow_pages`] demands of pages of extents.
+/// The caller guarantees what [`Read::borrow_pages`] demands of pages of extents.
 pub(super) unsafe fn with_bytes<R>(
     tx: &mut impl Read,
     list: PersistentAddress,
@@ -253,7 +255,7 @@ pub(super) unsafe fn with_bytes<R>(
     })
 }
 
-/// Calls `body` with the words of the value in the extents that are listed at `list`, and its bytes.
+/// Calls `body` with the words of the value in the extents that the block at `list` lists, and the number of its bytes.
 pub(super) fn with_value<R>(
     tx: &mut impl Read,
     list: PersistentAddress,

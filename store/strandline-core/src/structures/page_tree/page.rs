@@ -1,4 +1,4 @@
-//! A page: its head, the search in it, and what changes it.
+//! A page: its head, the search in it, and the functions that change it.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,44 +11,45 @@ use crate::structures::bytes::rewrite;
 use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5b_1e_9a_6e;
-/// Words of the largest page.
+/// The number of words in the largest page.
 const MOST_WORDS: usize = 512;
-/// Words before the slots.
+/// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
-/// With so many slot words at most, a search in a leaf asks for the first cells of all of them together.
+/// Up to this number of slot words, a search in a leaf prefetches the first cell of each of them together.
 const FEW_SLOTS: u64 = 16;
 
-/// Words of the largest cell in pages of so many words: each has room for four.
+/// Returns the number of words in the largest cell of a page of `page_words` words. Every page has room for four such cells.
 pub(super) const fn most_cell_words(page_words: u64) -> u64 {
     (page_words - HEAD) / 4 - 1
 }
 
-/// What the head of a page says.
+/// The decoded head of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
     pub at: PersistentAddress,
     pub words: u64,
     pub level: u64,
-    /// How many slot words there are.
+    /// The number of slot words.
     slots: u64,
-    /// The first word that a cell takes.
+    /// The first word that a cell occupies.
     begin: u64,
-    /// Words behind it that none does.
+    /// The number of words behind `begin` that no cell occupies.
     garbage: u64,
     pub cells: u64,
 }
 
-/// Where a key is in a page, or where it belongs.
+/// The result of a search: the place of a key in a page, or the place where it would be inserted.
 pub(super) struct Found {
     pub place: Place,
-    /// The cell of the key, if there is one.
+    /// The cell of the key, if the page has the key.
     pub cell: Option<Cell>,
-    /// The last one before it, if there is one.
+    /// The last cell before the key, if there is one.
     pub below: Option<Cell>,
 }
 
 impl Page {
-    /// Loads the head of the page at `at`, which is on this level. It is the guard of its slots, keys and children.
+    /// Loads the head of the page at `at`, which must be on `level` if that is given. The head is the guard of the page's slots, keys and
+    /// children.
     pub fn load(tx: &mut impl Read, at: PersistentAddress, level: Option<u64>) -> Result<Self, Abort> {
         tx.guard(at)?;
         let [head, counts] = tx.read_array(at)?;
@@ -86,7 +87,7 @@ impl Page {
         self.slots | self.begin << 16 | self.garbage << 32 | self.cells << 48
     }
 
-    /// Creates a page of these cells.
+    /// Creates a page with these cells.
     pub fn create(
         tx: &mut impl Transaction,
         words: u64,
@@ -120,19 +121,19 @@ impl Page {
         Ok(at)
     }
 
-    /// Words that cells take.
+    /// Returns the number of words that cells occupy.
     pub fn used(&self) -> u64 {
         self.words - self.begin - self.garbage
     }
 
-    /// Words that are free, those of garbage among them.
+    /// Returns the number of free words, including garbage.
     pub fn room(&self) -> u64 {
         self.begin - HEAD - self.slots + self.garbage
     }
 
-    /// The word at which there is room for a cell of so many words: between slots and cells, or among the garbage.
+    /// Returns the number of the word at which a cell of `cell` words can be put: between slots and cells, or in the garbage.
     pub fn room_for(&self, tx: &mut impl Read, slots: &Slots, cell: usize) -> Result<Option<u64>, Abort> {
-        // The slot may take a word of its own.
+        // The new slot may need another slot word.
         let between = (self.begin - HEAD - self.slots).checked_sub(1);
         match between {
             Some(between) if between >= cell as u64 => Ok(Some(self.begin - cell as u64)),
@@ -141,7 +142,7 @@ impl Page {
         }
     }
 
-    /// The first gap among the cells that has so many words.
+    /// Returns the first gap of `words` words among the cells.
     fn gap(&self, tx: &mut impl Read, slots: &Slots, words: u64) -> Result<Option<u64>, Abort> {
         let mut taken = [false; MOST_WORDS];
         for offset in slots.offsets() {
@@ -158,12 +159,12 @@ impl Page {
         Ok(None)
     }
 
-    /// Returns whether a page of so many words has room for so many cells that take `used` words.
+    /// Returns whether a page of `words` words has room for `cells` cells that occupy `used` words.
     pub fn holds(words: u64, cells: usize, used: u64) -> bool {
         HEAD + Slots::words_of(cells) as u64 + used <= words
     }
 
-    /// Returns whether a cell of so many words would have room if there was no garbage.
+    /// Returns whether a cell of `cell` words would have room after compaction.
     pub fn would_have_room(&self, cell: usize) -> bool {
         Self::holds(self.words, self.cells as usize + 1, self.used() + cell as u64)
     }
@@ -177,7 +178,7 @@ impl Page {
         Ok(slots)
     }
 
-    /// The cell that begins at word `offset`.
+    /// Returns the cell that begins at word `offset`.
     pub fn cell(&self, tx: &mut impl Read, offset: u64) -> Result<Cell, Abort> {
         let head = tx.read(self.at.word(offset))?;
         if offset < self.begin || offset + cell::words(head) > self.words {
@@ -186,10 +187,10 @@ impl Page {
         Ok(Cell { page: self.at, offset, head })
     }
 
-    /// Looks for a key: by the first cells of the slot words, and then in one of these.
+    /// Searches for a key: first among the first cells of the slot words, and then in the cells of one slot word.
     pub fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<Found, Abort> {
         if self.level == 0 && self.slots <= FEW_SLOTS {
-            // Each step of the search would wait for another line.
+            // Without this, each step of the search would wait for another cache line.
             for number in 0..self.slots {
                 let slots = tx.read(self.at.word(HEAD + number))?;
                 tx.prefetch(self.at.word(offset_in(slots, 0)), 1);
@@ -197,7 +198,7 @@ impl Page {
         }
         let sought = Sought::new(key);
         let (mut low, mut high) = (0, self.slots);
-        // The last slot word whose first cell is known to come before the key, and the first word of its last such cell.
+        // The last slot word whose first cell is known to be before the key, and the first word of its last such cell.
         let (mut word, mut head) = (0, 0);
         while low < high {
             let middle = (low + high) / 2;
@@ -233,12 +234,12 @@ impl Page {
         Ok(Found { place: Place { word: number as u16, index: index as u8 }, cell, below })
     }
 
-    /// The cell of slot number `index` of a slot word, whose first word is `head`.
+    /// Returns the cell of slot number `index` of the slot word `slots`. `head` is the cell's first word.
     fn seen(&self, slots: u64, index: usize, head: u64) -> Cell {
         Cell { page: self.at, offset: offset_in(slots, index), head }
     }
 
-    /// How the key of a slot's cell compares with another; the cell's first word, too.
+    /// Compares the key of a slot's cell with the one that is searched for. Returns the order and the cell's first word.
     #[inline]
     fn compare(
         &self,
@@ -254,14 +255,14 @@ impl Page {
         sought.compare(tx, self.at, offset)
     }
 
-    /// Writes what has changed of counts and slots.
+    /// Writes the counts of the page, and the slots that have changed.
     fn store(&mut self, tx: &mut impl Transaction, slots: &Slots) -> Result<(), Abort> {
         self.slots = slots.0.len() as u64;
         rewrite(tx, self.at.word(HEAD), &slots.0)?;
         tx.write(self.at.word(1), self.counts())
     }
 
-    /// Puts a cell at a place, and its words where [`Page::room_for`] has found room.
+    /// Adds a cell at a place, with its words at `offset`, where [`Page::room_for`] has found room.
     pub fn put(
         &mut self,
         tx: &mut impl Transaction,
@@ -275,7 +276,7 @@ impl Page {
         self.store(tx, slots)
     }
 
-    /// Writes the words of a new cell.
+    /// Writes the words of a new cell at `offset`.
     fn write_cell(&mut self, tx: &mut impl Transaction, offset: u64, cell: &[u64]) -> Result<(), Abort> {
         if offset < self.begin {
             self.begin = offset;
@@ -286,7 +287,7 @@ impl Page {
         tx.write_range(self.at.word(offset), cell)
     }
 
-    /// Puts cells in before number `index`, and closes up garbage where they have no room otherwise.
+    /// Adds cells before cell number `index`, and compacts the page if they have no room otherwise.
     pub fn put_all(
         &mut self,
         tx: &mut impl Transaction,
@@ -326,7 +327,7 @@ impl Page {
         self.store(tx, slots)
     }
 
-    /// Closes up the garbage.
+    /// Compacts the page: moves its cells to its end, without gaps.
     pub fn compact(&mut self, tx: &mut impl Transaction, slots: &mut Slots) -> Result<(), Abort> {
         KIND.check_block(tx, self.at, self.words)?;
         let mut all = Vec::with_capacity(self.used() as usize);
@@ -345,7 +346,7 @@ impl Page {
         self.store(tx, slots)
     }
 
-    /// Removes the slot of the cell at a place.
+    /// Removes the slot of the cell at a place, and counts the cell's words as garbage. The caller stores the page.
     fn forget(&mut self, tx: &mut impl Read, slots: &mut Slots, place: Place) -> Result<(), Abort> {
         let Some(offset) = slots.at(place) else {
             return Err(KIND.damaged(tx, self.at, "a slot that is gone"));
@@ -375,7 +376,7 @@ impl Page {
         self.store(tx, slots)
     }
 
-    /// Takes the cells with these numbers out.
+    /// Removes the cells with these numbers; returns their words.
     pub fn take(
         &mut self,
         tx: &mut impl Transaction,

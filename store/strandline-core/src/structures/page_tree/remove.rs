@@ -1,4 +1,4 @@
-//! Removal, and what is done where a page has few cells.
+//! Removal, and how a page with few cells is merged.
 
 use super::cell::child_cell;
 use super::page::Page;
@@ -33,7 +33,7 @@ impl PageTree {
         self.lower(tx, page)
     }
 
-    /// Makes the only child of an inner root the root.
+    /// Replaces an inner root that has one child by that child.
     fn lower(&self, tx: &mut impl Transaction, mut root: Page) -> Result<(), Abort> {
         while root.level > 0 && root.cells == 1 {
             let slots = root.slots(tx)?;
@@ -47,7 +47,8 @@ impl PageTree {
         Ok(())
     }
 
-    /// Merges a page, child `number` of its parent, with a sibling, or removes it if it is empty; whether the parent has a child less.
+    /// Merges a page, child number `number` of its parent, with a sibling, or removes the page if it is empty. Returns whether the parent
+    /// has lost a child.
     fn merge(
         &self,
         tx: &mut impl Transaction,
@@ -80,7 +81,7 @@ impl PageTree {
             if page.level > 0
                 && let Some(first) = moved.first_mut()
             {
-                // It had no key, which the parent has.
+                // The first cell of an inner page has no key. In the merged page it gets the one that the parent has for its page.
                 let child = first.last().copied().unwrap_or_default();
                 *first = child_cell(tx, self.most_words, &key, PersistentAddress::new(child))?;
             }
@@ -94,7 +95,7 @@ impl PageTree {
         Ok(false)
     }
 
-    /// Removes the cell of a child. The one that comes first afterwards has no key.
+    /// Removes the cell of a child. If it was the first one, the cell that is first afterwards gets an empty key.
     fn drop_child(
         &self,
         tx: &mut impl Transaction,

@@ -1,4 +1,4 @@
-//! Scans, from either end.
+//! Scans in either direction.
 
 use std::ops::{Bound, ControlFlow, Range};
 
@@ -10,38 +10,39 @@ use crate::memory::PersistentAddress;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
-/// Leaves that are asked for at once where they have to be read from a file: what a batch of rows takes.
+/// The number of leaves that are asked for together if they have to be read from a file: as many as a batch of rows needs.
 const LEAVES_AHEAD: usize = 24;
 
-/// A leaf with cells between the bounds of a scan.
+/// A leaf, with the cells that are between the bounds of a scan.
 pub struct Leaf {
     page: Page,
-    /// The words at which these cells begin, in the order of their keys.
+    /// The numbers of the words at which these cells begin, in the order of their keys.
     offsets: Vec<u64>,
 }
 
 impl Leaf {
-    /// Where the page is.
+    /// Returns the address of the page.
     pub fn at(&self) -> PersistentAddress {
         self.page.at
     }
 
-    /// Words of the page.
+    /// Returns the number of words in the page.
     pub fn words(&self) -> usize {
         self.page.words as usize
     }
 
-    /// The words of the page at which its cells between the bounds begin, in the order of their keys.
+    /// Returns the numbers of the words of the page at which its cells between the bounds begin, in the order of their keys.
     pub fn offsets(&self) -> &[u64] {
         &self.offsets
     }
 
-    /// Where key and value of the cell that begins at word `offset` are among `words`, those of the page, if both are there.
+    /// Returns the positions among `words`, those of the page, of key and value of the cell at word `offset`; `None` if one of them is
+    /// outside the page.
     pub fn inside(words: &[u64], offset: u64) -> Option<Inside> {
         inside(words, offset as usize)
     }
 
-    /// The cell that begins at this word.
+    /// Returns the cell that begins at word `offset`.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
@@ -50,13 +51,13 @@ impl Leaf {
     }
 }
 
-/// Where a scan begins and ends.
+/// The bounds of a scan, and its direction.
 #[derive(Clone, Copy)]
 struct Bounds<'b> {
     from: Bound<&'b [u8]>,
     to: Bound<&'b [u8]>,
     ascending: bool,
-    /// Leaves are to be asked for before they are read, and so many bytes behind them.
+    /// If set, the scan asks the system to read leaves ahead, and this number of bytes behind each leaf as well.
     ahead: Option<u64>,
 }
 
@@ -68,8 +69,9 @@ fn key_of(bound: Bound<&[u8]>) -> Option<&[u8]> {
 }
 
 impl PageTree {
-    /// Visits the leaves that have keys between two bounds, in the order of their keys or, unless `ascending`, against it, until `visit` breaks.
-    /// `ahead`: the leaves may have to be read from a file and are asked for some at a time, and so many bytes behind them.
+    /// Visits the leaves that have keys between two bounds, in the order of their keys or, unless `ascending`, in the opposite order, until
+    /// `visit` breaks. If `ahead` is set, the leaves may have to be read from a file: the scan asks the system for several at a time, and
+    /// for this number of bytes behind each.
     ///
     /// # Errors
     /// Returns an error after a conflict or if there is damage, and the errors of `visit`.
@@ -87,7 +89,7 @@ impl PageTree {
     }
 }
 
-/// Which of a page's cells a scan looks at.
+/// Returns the numbers of the page's cells that a scan has to visit.
 fn numbers_between(
     tx: &mut impl Read,
     page: &Page,
@@ -100,7 +102,7 @@ fn numbers_between(
         let Some(key) = key_of(bound) else { continue };
         let found = page.search(tx, key)?;
         let number = slots.index(found.place);
-        // Of an inner page the child with the key is gone into, which is the one before the place unless the cell has it.
+        // In an inner page, the key belongs to the child before the place, or to the one at the place if that cell has the key itself.
         let number = match (is_leaf, found.cell.is_some()) {
             (true, true) => number + usize::from(is_from == matches!(bound, Bound::Excluded(_))),
             (true, false) => number,
@@ -115,7 +117,7 @@ fn numbers_between(
     Ok(numbers)
 }
 
-/// Asks for leaves: the first ones of those below the cells that begin at these words.
+/// Asks the system to read leaves in advance: those to which the first [`LEAVES_AHEAD`] of the cells at `offsets` refer.
 fn read_ahead(tx: &mut impl Read, page: &Page, offsets: &[u64], further: u64) -> Result<(), Abort> {
     let mut places = Vec::with_capacity(LEAVES_AHEAD);
     for &offset in offsets.iter().take(LEAVES_AHEAD) {
@@ -154,7 +156,7 @@ fn scan_below<T: Read>(
         }
         let child = page.cell(tx, offset)?.child(tx)?;
         let child = Page::load(tx, child, Some(page.level - 1))?;
-        // Only the children at the ends may have keys beyond the bounds.
+        // Only the first and the last child may have keys beyond the bounds.
         let (is_first, is_last) = (step == 0, step + 1 == offsets.len());
         let (at_from, at_to) = if bounds.ascending { (is_first, is_last) } else { (is_last, is_first) };
         let from = if at_from { bounds.from } else { Bound::Unbounded };

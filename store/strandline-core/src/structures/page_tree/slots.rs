@@ -1,17 +1,17 @@
-//! The slots of a page: where its cells are, in the order of their keys.
+//! The slots of a page: the places of its cells, in the order of their keys.
 
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-/// Slots in a word.
+/// The number of slots in a word.
 const EACH: usize = 4;
-/// More slot words than a page has room for with the cells that they lead to.
+/// An upper bound on the number of slot words: a page has no room for as many, together with their cells.
 pub(super) const MOST: usize = 256;
-/// Slots in a word that is written anew: there is room for one more.
+/// The number of slots in each word when all are written again. This leaves room for one more.
 const FILLED: usize = 3;
 
-/// A place among slots: before number `index` of a word, which may be the end of it.
+/// A place among slots: before slot number `index` of a word, or at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub word: u16,
@@ -22,41 +22,41 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slots(pub ArrayVec<u64, MOST>);
 
-/// Where the cell of slot number `index` of a word begins; 0 if there is none.
+/// Returns the word of the page at which the cell of slot number `index` begins; 0 if the slot is not in use.
 pub(super) fn offset_in(word: u64, index: usize) -> u64 {
     word >> (16 * index) & 0xffff
 }
 
-/// How many slots of a word are in use.
+/// Returns the number of slots of a word that are in use.
 fn count(word: u64) -> usize {
     (0..EACH).take_while(|&index| offset_in(word, index) != 0).count()
 }
 
-/// A word with one more slot, the last one of a full word being lost.
+/// Returns a word with one more slot. The last slot of a full word is dropped.
 fn inserted(word: u64, index: usize, offset: u64) -> u64 {
     let below = (1 << (16 * index)) - 1;
     word & below | offset << (16 * index) | (word & !below) << 16
 }
 
-/// A word without a slot.
+/// Returns a word with one slot less.
 fn removed(word: u64, index: usize) -> u64 {
     let below = (1 << (16 * index)) - 1;
     word & below | word >> 16 & !below
 }
 
 impl Slots {
-    /// Slots of these cells, with some room.
+    /// Returns slots for cells that begin at these words, with some room in each slot word.
     pub fn of(offsets: &[u64]) -> Self {
         let word = |offsets: &[u64]| offsets.iter().rev().fold(0, |word, &offset| word << 16 | offset);
         Self(offsets.chunks(FILLED).map(word).collect())
     }
 
-    /// How many words [`Slots::of`] so many cells takes.
+    /// Returns the number of words that [`Slots::of`] takes for `cells` cells.
     pub fn words_of(cells: usize) -> usize {
         cells.div_ceil(FILLED)
     }
 
-    /// Where the cells begin, in order.
+    /// Returns the words at which the cells begin, in order.
     pub fn offsets(&self) -> impl DoubleEndedIterator<Item = u64> {
         self.0
             .iter()
@@ -64,7 +64,7 @@ impl Slots {
             .filter(|&at| at != 0)
     }
 
-    /// The same of the cells with these numbers.
+    /// Returns the words at which the cells with these numbers begin.
     pub fn offsets_of(&self, numbers: Range<usize>) -> Vec<u64> {
         let mut offsets = Vec::with_capacity(EACH * self.0.len());
         for &word in &self.0 {
@@ -75,13 +75,13 @@ impl Slots {
         offsets
     }
 
-    /// How many cells come before `place`.
+    /// Returns the number of cells before `place`.
     pub fn index(&self, place: Place) -> usize {
         let before = self.0.iter().take(usize::from(place.word));
         before.map(|&word| count(word)).sum::<usize>() + usize::from(place.index)
     }
 
-    /// The place before which so many cells are, at the end of a word if that has room.
+    /// Returns the place that has `index` cells before it. Between two words, this is the end of the first one if it has room.
     pub fn place(&self, mut index: usize) -> Place {
         let last = self.0.len().saturating_sub(1);
         for (number, &word) in self.0.iter().enumerate() {
@@ -94,7 +94,7 @@ impl Slots {
         Place { word: 0, index: 0 }
     }
 
-    /// The place of the cell with this number.
+    /// Returns the place of the cell with this number.
     pub fn number(&self, mut number: usize) -> Place {
         for (at, &word) in self.0.iter().enumerate() {
             let count = count(word);
@@ -106,13 +106,13 @@ impl Slots {
         Place { word: self.0.len() as u16, index: 0 }
     }
 
-    /// Where the cell at `place` begins, if there is one at that place of its word.
+    /// Returns the word at which the cell at `place` begins, if there is a cell at that place.
     pub fn at(&self, place: Place) -> Option<u64> {
         let word = *self.0.get(usize::from(place.word))?;
         Some(offset_in(word, usize::from(place.index))).filter(|&offset| offset != 0)
     }
 
-    /// Adds a slot at a place: a slot word or two change, or there is one more and those behind move.
+    /// Inserts a slot at a place. One or two slot words change, or a new one is inserted and those behind it move.
     pub fn insert(&mut self, place: Place, offset: u64) {
         let (at, index) = (usize::from(place.word), usize::from(place.index));
         let words = &mut self.0;
@@ -144,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Removes the slot at a place; those behind move if its word had no other.
+    /// Removes the slot at a place. If its word has no other slot, the words behind it move.
     pub fn remove(&mut self, place: Place) {
         let at = usize::from(place.word);
         let word = removed(self.0[at], usize::from(place.index));
@@ -154,7 +154,7 @@ impl Slots {
         }
     }
 
-    /// Returns whether the words are as they should be: none without a slot, and none in use behind one that is not.
+    /// Returns whether every word has a slot in use, and no slot in use comes after a free one.
     pub fn is_sound(&self) -> bool {
         let is_dense = |word: u64| (count(word)..EACH).all(|index| offset_in(word, index) == 0);
         self.0.iter().all(|&word| word != 0 && is_dense(word))

@@ -1,4 +1,4 @@
-//! Values that are stored and read piece by piece, so that they never are in memory as a whole.
+//! Values that are stored and read piece by piece, so that they are never in memory as a whole.
 
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
@@ -11,39 +11,39 @@ use crate::structures::bytes::{check_length, put_bytes};
 use crate::structures::value::with_buffer_to_fill;
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Words of a value that are read together.
+/// The number of words of a value that are read together.
 const PIECE_WORDS: u64 = 1 << 12;
 
-/// A value of a [`PageTree`], to be read in parts. It holds as long as nobody changes the value.
+/// A value of a [`PageTree`], to be read in parts. It is valid until the value is changed.
 pub struct StoredValue {
     bytes: u64,
     place: Place,
 }
 
 enum Place {
-    /// From this word on.
+    /// In one piece, from this address on.
     Words(PersistentAddress),
     Extents(Extents),
 }
 
 impl StoredValue {
-    /// Bytes of the value.
+    /// Returns the number of bytes in the value.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reads the bytes from number `at` on; `into` ends where the value does, or before. See [`ValueWriter`].
+    /// Fills `into` with the value's bytes from number `at` on. See [`ValueWriter`] for an example.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     ///
     /// # Panics
-    /// The value ends before.
+    /// Panics if the value ends before `into` is full.
     pub fn read_at(&self, tx: &mut impl Read, mut at: u64, mut into: &mut [u8]) -> Result<(), Abort> {
         let end = at.checked_add(into.len() as u64);
         assert!(end.is_some_and(|end| end <= self.bytes), "the value has {} bytes", self.bytes);
         if at.is_multiple_of(8) && into.as_ptr().addr().is_multiple_of(8) {
-            // The words are read straight into an aligned buffer.
+            // An aligned buffer is filled without a copy in between.
             let (whole, rest) = into.split_at_mut(into.len() / 8 * 8);
             self.read_words(tx, at / 8, bytemuck::cast_slice_mut(whole))?;
             at += whole.len() as u64;
@@ -61,14 +61,15 @@ impl StoredValue {
         Ok(())
     }
 
-    /// Calls `piece` with the bytes from number `from` on, piece after piece, until it breaks off. A reader is lent pieces of some size as they lie in memory.
+    /// Calls `piece` with the bytes from number `from` on, piece after piece, until it breaks. Pieces of values in extents are lent to a
+    /// reader instead of copied, if they can be.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     ///
     /// # Safety
-    /// The value was looked up in this transaction or snapshot. As [`Read::borrow_pages`] demands of pages of extents: those of the value's tree are written to
-    /// through the tree alone.
+    /// The value was looked up in this transaction or snapshot. The caller guarantees what [`Read::borrow_pages`] demands of pages of
+    /// extents: those of the value's tree are written to through the tree alone.
     pub unsafe fn for_each_piece(
         &self,
         tx: &mut impl Read,
@@ -100,13 +101,14 @@ impl StoredValue {
         Ok(())
     }
 
-    /// Returns the pieces of the value as they lie in memory, in order, if the reader is lent all of them; `None` where the value must be read.
+    /// Returns all pieces of the value as they are in memory, in order, if all can be lent to the reader; `None` if the value must be read.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     ///
     /// # Safety
-    /// As [`for_each_piece`](Self::for_each_piece) demands. The pieces are lent until the transaction or snapshot that is `tx` ends: the caller reads none of them after that.
+    /// The caller guarantees the conditions of [`for_each_piece`](Self::for_each_piece). The pieces are lent until the transaction or
+    /// snapshot `tx` ends: the caller reads none of them after that.
     pub unsafe fn lent_pieces(&self, tx: &mut impl Read) -> Result<Option<Vec<NonNull<[u8]>>>, Abort> {
         let Place::Extents(extents) = &self.place else { return Ok(None) };
         if !extents.prepare_to_borrow(tx)? {
@@ -128,10 +130,10 @@ impl StoredValue {
 }
 
 impl Cell {
-    /// Its value, to be read in parts.
+    /// Returns the cell's value, to be read in parts.
     ///
     /// # Errors
-    /// A conflict, damage.
+    /// Returns an error after a conflict or if there is damage.
     pub fn stored_value(&self, tx: &mut impl Read) -> Result<StoredValue, Abort> {
         let bytes = self.value_bytes();
         let in_block = |tx: &mut _, block: PersistentAddress, offset: u64| {
@@ -147,7 +149,7 @@ impl Cell {
     }
 }
 
-/// Stores a value piece by piece, and then gives it to a key.
+/// Stores a value piece by piece, and then sets it as the value of a key.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -182,12 +184,12 @@ pub struct ValueWriter {
 
 enum Kind {
     Extents(ExtentsWriter),
-    /// A value that is too small for extents, or that comes where there are none.
+    /// A value that is too small for extents, or one in a pool that has none.
     Whole(Vec<u8>),
 }
 
 impl ValueWriter {
-    /// For a value of `bytes` bytes.
+    /// Returns a writer for a value of `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         let in_extents = ExtentsWriter::is_for(bytes);
         let kind =
@@ -198,12 +200,12 @@ impl ValueWriter {
     /// Returns the number of bytes that the next piece must have; 0 at the end.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn next(&mut self, tx: &mut impl Transaction) -> Result<usize, Abort> {
         if let Kind::Extents(writer) = &mut self.kind {
             match writer.next(tx)? {
                 Some(bytes) => return Ok(bytes),
-                // At the beginning.
+                // The pool has no extents. This is found at the first piece.
                 None => self.kind = Kind::Whole(Vec::new()),
             }
         }
@@ -216,31 +218,38 @@ impl ValueWriter {
     /// Stores the next piece.
     ///
     /// # Errors
-    /// A conflict, a full log; the device failed.
+    /// Returns an error after a conflict, if the log is full or if the device failed.
     ///
     /// # Panics
-    /// It has not as many bytes as [`ValueWriter::next`] has said.
+    /// Panics if the piece has not as many bytes as [`ValueWriter::next`] returned.
     pub fn put(&mut self, tx: &mut impl Transaction, piece: &[u8]) -> Result<(), Abort> {
         match &mut self.kind {
             Kind::Extents(writer) => {
-                assert_eq!(Some(piece.len()), writer.wanted(), "a piece of another size");
+                assert_eq!(
+                    Some(piece.len()),
+                    writer.wanted(),
+                    "the piece has another size than the one asked for"
+                );
                 with_buffer_to_fill(piece.len().div_ceil(8), |words| {
                     put_bytes(words, piece);
                     writer.put(tx, words)
                 })
             }
             Kind::Whole(whole) => {
-                assert!((whole.len() + piece.len()) as u64 <= self.bytes, "a piece of another size");
+                assert!(
+                    (whole.len() + piece.len()) as u64 <= self.bytes,
+                    "the piece has another size than the one asked for"
+                );
                 whole.extend_from_slice(piece);
                 Ok(())
             }
         }
     }
 
-    /// Frees what the pieces so far have taken.
+    /// Frees the memory of the pieces that were stored.
     ///
     /// # Errors
-    /// A conflict, a full log.
+    /// Returns an error after a conflict or if the log is full.
     pub fn give_up(self, tx: &mut impl Transaction) -> Result<(), Abort> {
         match self.kind {
             Kind::Extents(writer) => writer.give_up(tx),
@@ -248,22 +257,22 @@ impl ValueWriter {
         }
     }
 
-    /// Gives the value to `key` in `tree`; the value before is freed.
+    /// Sets the value as that of `key` in `tree`, and frees the previous value.
     ///
     /// # Errors
-    /// As [`PageTree::insert`].
+    /// Returns the errors of [`PageTree::insert`].
     ///
     /// # Panics
-    /// Pieces are missing.
+    /// Panics if pieces are missing.
     pub fn finish(self, tx: &mut impl Transaction, tree: &PageTree, key: &[u8]) -> Result<(), Abort> {
         let cell = match self.kind {
             Kind::Extents(writer) => {
-                assert_eq!(writer.rest(), 0, "pieces are missing");
+                assert_eq!(writer.rest(), 0, "pieces of the value are missing");
                 let list = writer.finish(tx)?;
                 new_outside_cell(tx, tree.most_words, key, list, self.bytes)?
             }
             Kind::Whole(whole) => {
-                assert_eq!(whole.len() as u64, self.bytes, "pieces are missing");
+                assert_eq!(whole.len() as u64, self.bytes, "pieces of the value are missing");
                 let mut words = vec![0; whole.len().div_ceil(8)];
                 put_bytes(&mut words, &whole);
                 new_cell(tx, tree.most_words, key, &words, self.bytes)?

@@ -199,7 +199,7 @@ impl SharedLog {
         memory.store(self.last_transaction(), transaction);
         unlock(memory, self.latch());
         memory.store(self.durable_transaction(), transaction);
-        // There is no journal any more. The file has to show that only when the pool is opened in another domain, and it is durable by then.
+        // The journal has ended. The file must show this only when the pool is opened in another domain; this write is durable by then.
         memory.store(JournalHeader::GRANULES, 0);
         self.write_journal_header(view, device, 0)
             .map_err(|error| self.poison(memory, Failure::HeapWrite, &error))

@@ -83,7 +83,7 @@ const MAXIMAL_TRANSACTION: u64 = 1 << 62;
 pub fn check_transaction(highest: u64) -> Result<()> {
     if highest > MAXIMAL_TRANSACTION {
         return Err(Error::damaged(format!(
-            "it says that there was a transaction with the number {highest:#x}"
+            "it names a transaction with the impossible number {highest:#x}"
         )));
     }
     Ok(())
@@ -103,7 +103,7 @@ pub fn logs<M: Memory>(view: &View<M>) -> Result<Vec<PersistentAddress>> {
             entry if entry == log.offset() => logs.push(log),
             entry => {
                 return Err(Error::damaged(format!(
-                    "log {index} should lie at {:#x}, the directory says {entry:#x}",
+                    "log {index} should be at {:#x}, and its entry in the directory is {entry:#x}",
                     log.offset()
                 )));
             }
