@@ -323,8 +323,12 @@ impl WriteSet {
         self.indexed = self.length;
     }
 
+    /// Returns where the index is first looked at for the line of `at`. Eight adjacent lines, which are often written together, have places in one line
+    /// of the index.
     fn hash(at: PersistentAddress) -> usize {
-        ((at.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+        let line = at.offset() / LINE_BYTES;
+        let eight = (line / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (eight * LINE_WORDS + line % LINE_WORDS) as usize
     }
 }
 
