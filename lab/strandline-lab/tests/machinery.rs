@@ -295,6 +295,7 @@ fn claims_are_known_as_soon_as_their_figure_is_measured() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn open_parameters_are_varied() {
     let progress = ProgressBar::hidden();
     let paper = PAPERS.iter().copied().find(|paper| paper.name == "wrap").unwrap();
@@ -355,6 +356,7 @@ fn on(name: &str, claims: &[&str]) -> Settings {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn deferred_commit_is_judged_by_the_rates_of_the_papers_processor() {
     let progress = ProgressBar::hidden();
     let evaluation = reproduce(paper("deferred-commit"), &settings(&["D4", "D6"]), &progress).unwrap();
@@ -371,6 +373,7 @@ fn deferred_commit_is_judged_by_the_rates_of_the_papers_processor() {
 
 /// B12 is judged natively, and B2 and B8 on the simulated Opteron, whatever else runs.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn the_place_where_a_claim_is_judged_is_fixed() {
     let progress = ProgressBar::hidden();
     let blurred = paper("blurred");
@@ -424,6 +427,7 @@ fn the_place_where_a_claim_is_judged_is_fixed() {
 
 /// Claims that depend on the machine are judged under each reading of the paper's text, and also with the user's settings.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn claims_are_judged_with_other_readings_of_the_text() {
     let progress = ProgressBar::hidden();
     let together = vec!["nvm.read_ns=440,nvm.write_ns=9000".parse().unwrap()];
@@ -491,7 +495,7 @@ fn combined<'a>(sets: &[&'a [String]]) -> Vec<Vec<&'a str>> {
 /// A figure that readings are said not to affect stays the same under them, with as many at once as a machine supports. Readings that combine several
 /// others are covered by these.
 #[test]
-#[ignore = "as much as all papers' trials; run by `.ci/others --full`"]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn readings_bear_on_no_other_figures() {
     let compared = |paper: &'static Paper, claims: &[&str], mut sets: Vec<&[String]>| {
         let all = sets.clone();

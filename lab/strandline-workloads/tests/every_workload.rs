@@ -104,6 +104,7 @@ fn entries_of_512_bytes() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn wrap_keeps_its_number_of_elements() {
     let sizes = Sizes { buckets: 500, hash_keys: 500, ..Sizes::wrap(5) };
     let structures = [
@@ -139,6 +140,7 @@ const SETTING: PoolSetting = PoolSetting {
 };
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn several_operations_are_one_transaction() {
     let folder = tempfile::tempdir().unwrap();
     let run = Run { threads: 1, length: Length::Transactions(200), seed: 7, idle_percent: 0, latency: false };

@@ -50,6 +50,7 @@ fn swaps_exhaustively() {
 
 /// The transactions insert, delete, and give up another insertion. `strandline-lab check` also explores the setting `word`, which takes some minutes.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn hash_table_exhaustively() {
     exhausted(Workload::Hash, Setting::Line, bounds(2, 2, 0));
 }

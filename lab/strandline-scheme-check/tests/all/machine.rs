@@ -58,6 +58,7 @@ fn losses(schemes: impl Iterator<Item = Subject>, alone: u32) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn every_scheme_survives_power_failures() {
     // With one thread it takes this many transactions to fill Loose-Ordering's windows of up to 32, without which nothing leaves the caches.
     assert_eq!(losses(subjects(Registry::default()).into_iter(), 200), Vec::<String>::new());
@@ -153,6 +154,7 @@ fn mutants_of_hardware_schemes_are_found() {
 
 /// The machine restarts on the memory that recovery has left, including the hardware's own words.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn leavings_are_found_where_nothing_makes_them_harmless() {
     assert_eq!(
         missed(|rule| BETWEEN_LIVES.contains(&rule) && !ELSEWHERE.contains(&rule)),
@@ -176,6 +178,7 @@ fn every_cycle_of_a_short_history_is_survived() {
 
 /// Besides the histories that all subjects have, longer ones of plain programs, on more structures.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn plain_programs_survive_beside_all_hardware_of_their_papers() {
     let plain: Vec<_> = subjects(Registry::default())
         .into_iter()

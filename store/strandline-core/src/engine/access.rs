@@ -33,9 +33,11 @@ impl<C: Control> Engine<C> {
         if !self.writes.may_have(at, into.len()) {
             return self.view.memory.load_range(at, into);
         }
+        let mut number = None;
         for (word, value) in (0..).zip(into) {
             let at = at.word_inside(word);
-            *value = match self.writes.find(at) {
+            number = self.writes.find_after(number, at);
+            *value = match number {
                 Some(number) => self.scheme.own_value(&self.view, &self.writes, number),
                 None => self.view.memory.load(at),
             };

@@ -179,6 +179,14 @@ impl WriteSet {
         if self.may_have(at, 1) { self.find_filtered(at) } else { None }
     }
 
+    /// Like [`WriteSet::find`], where `before` is the number of the preceding word, if that is written. Words are mostly written and read in the same
+    /// order, so that the two numbers follow each other.
+    pub fn find_after(&mut self, before: Option<usize>, at: PersistentAddress) -> Option<usize> {
+        let next = before.map(|number| number + 1);
+        let is_next = |&number: &usize| self.words().get(number).is_some_and(|&(word, _)| word == at);
+        next.filter(is_next).or_else(|| self.find(at))
+    }
+
     /// Returns the newest value of word number `number`.
     #[inline]
     pub fn value(&self, number: usize) -> u64 {
@@ -207,13 +215,10 @@ impl WriteSet {
     /// Like [`WriteSet::put`], for the case that some words may be written already or more room is needed.
     #[inline(never)]
     fn put_each(&mut self, at: PersistentAddress, values: &[u64]) -> bool {
-        // Words of a line are mostly written again in the order of their first writes.
-        let mut next = usize::MAX;
+        let mut number = None;
         (0..).zip(values).all(|(word, &value)| {
             let at = at.word_inside(word);
-            let is_next = self.words().get(next).is_some_and(|&(other, _)| other == at);
-            let number = if is_next { Some(next) } else { self.find(at) };
-            next = number.map_or(usize::MAX, |number| number + 1);
+            number = self.find_after(number, at);
             match number {
                 Some(number) => self.slots[number].1 = value,
                 None if self.length == self.slots.len() && !self.lengthen() => return false,
@@ -318,8 +323,12 @@ impl WriteSet {
         self.indexed = self.length;
     }
 
+    /// Returns where the index is first looked at for the line of `at`. Eight adjacent lines, which are often written together, have places in one line
+    /// of the index.
     fn hash(at: PersistentAddress) -> usize {
-        ((at.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+        let line = at.offset() / LINE_BYTES;
+        let eight = (line / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (eight * LINE_WORDS + line % LINE_WORDS) as usize
     }
 }
 
