@@ -7,7 +7,7 @@ use crate::{Result, Store, Tx};
 /// Runs `body` as a transaction on a new store, which has a number as its root and is gone afterwards.
 ///
 /// # Panics
-/// The transaction failed.
+/// Panics if the transaction failed.
 pub fn transaction(body: impl for<'p> Fn(&Tx<'p>) -> Result<()>) {
     let (path, options) = path_and_options();
     let store = Store::<u64>::create_new(path, &options, |_| Ok(0)).expect("a store can be made");

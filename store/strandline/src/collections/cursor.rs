@@ -80,7 +80,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Cursor<'_, 'p, K, V, C> {
     /// Moves over the next key; returns it with its value. At the end there is none.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     #[expect(clippy::should_implement_trait, reason = "it goes both ways, and can fail")]
     pub fn next(&mut self) -> Result<Option<(K, V)>> {
         self.over(true)
@@ -89,7 +89,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Cursor<'_, 'p, K, V, C> {
     /// Moves back over the key before; returns it with its value. At the begin there is none.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn previous(&mut self) -> Result<Option<(K, V)>> {
         self.over(false)
     }

@@ -28,7 +28,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn pop_first(self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         let first = self.first(tx)?;
         self.take_pair(tx, first)
@@ -37,7 +37,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// Removes the greatest key; returns it with its value, whose collections stay.
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn pop_last(self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         let last = self.last(tx)?;
         self.take_pair(tx, last)
@@ -67,7 +67,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn retain(self, tx: &Tx<'p, impl Control>, mut keep: impl FnMut(&K, &V) -> bool) -> Result<()> {
         self.extract_if::<K, _>(tx, .., |key, value| !keep(key, value))
             .try_for_each(|pair| replaced(tx, &pair?.1, None))

@@ -103,13 +103,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// Creates an empty map.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_capacity(tx, 0)
     }
 
-    /// Creates an empty map with a bucket for every two of `keys` keys, as far as one transaction can make so many:
-    /// up to 16,384. A map grows in any case; one that was made for its size needs a step less for each access.
+    /// Creates an empty map with a bucket for every two of `keys` keys, as far as one transaction can make so many: up to 16,384. A map grows in any
+    /// case; one that was made for its size needs a step less for each access.
     ///
     /// ```
     /// # use strandline::*;
@@ -121,7 +121,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::new`].
+    /// Returns the same errors as [`HashMap::new`].
     pub fn with_capacity(tx: &Tx<'p, impl Control>, keys: u64) -> Result<Self> {
         let buckets = (keys / 2).next_power_of_two().clamp(BUCKETS, MAX_BUCKETS);
         tx.words(|tx| {
@@ -192,7 +192,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the map was destroyed, and an error after a conflict.
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -206,10 +206,10 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
@@ -218,8 +218,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         tx.words(|tx| self.store(tx)?.contains_key(tx, key.as_slice()))
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
-    /// the words that differ are written.
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only the words that differ are written.
     ///
     /// ```
     /// # use strandline::*;
@@ -232,7 +231,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// The pool is full; a full log; as [`HashMap::get`].
+    /// Returns an error if the pool or the log is full, and the errors of [`HashMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         if !V::OWNS {
             return self.put(tx, key, value);
@@ -277,7 +276,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::insert`].
+    /// Returns the same errors as [`HashMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -289,10 +288,10 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         Ok(old)
     }
 
-    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    /// Like [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
     ///
     /// # Errors
-    /// As [`HashMap::insert`].
+    /// Returns the same errors as [`HashMap::insert`].
     pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -325,13 +324,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
-    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
-    /// same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
+    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove
+    /// keys at the same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
     ///
     /// A map in a pool of an earlier format is counted by a walk over all keys, unless it has 8 buckets and got its first further table since.
     ///
@@ -346,7 +345,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| {
             let (store, counters) = store(tx, self.raw.at, Self::TAG)?;
@@ -354,10 +353,10 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.iter(tx).next().transpose()?.is_none())
     }
@@ -394,7 +393,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -409,13 +408,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
-    /// this handle dangles from then on.
+    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of this
+    /// handle dangles from then on.
     ///
     /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
     ///
     /// # Errors
-    /// As [`HashMap::insert`].
+    /// Returns the same errors as [`HashMap::insert`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };

@@ -74,7 +74,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// Creates an empty map.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_tag(tx, Self::TAG)
     }
@@ -137,7 +137,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the map was destroyed; a conflict.
+    /// Returns [`Error::Dangling`] if the map was destroyed, and an error after a conflict.
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -187,10 +187,10 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Whether `key` is there.
+    /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
@@ -199,8 +199,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx.words(|tx| Ok(self.tree(tx)?.find(tx, key.as_slice())?.is_some()))
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size, if it
-    /// has no more than 16 KB, only the words that differ are written.
+    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size, if it has no more than 16 KB, only the
+    /// words that differ are written.
     ///
     /// ```
     /// # use strandline::*;
@@ -213,7 +213,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
+    /// Returns [`Error::Parameter`] if the key is too long, an error if the pool or the log is full, and the errors of [`OrderedMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let old = self.insert_encoded(tx, &KeyBytes::of(key), encoded(value))?;
         if let Some(old) = &old {
@@ -236,7 +236,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn set(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<()> {
         if V::OWNS {
             // What it held is destroyed.
@@ -319,12 +319,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         }
     }
 
-    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there each page is filled, and
-    /// written once, which takes a fraction of the time and of the space of as many insertions. If the map has a key that is not less than the first of
-    /// these, all are inserted one by one.
+    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there each page is filled,
+    /// and written once, which takes a fraction of the time and of the space of as many insertions. If the map has a key that is not less than the
+    /// first of these, all are inserted one by one.
     ///
-    /// With more pairs than the log has room for, the transaction becomes a large one, which runs alone: `pairs` is then asked for from the
-    /// beginning again, as the closure of the transaction runs again.
+    /// With more pairs than the log has room for, the transaction becomes a large one, which runs alone: `pairs` is then asked for from the beginning
+    /// again, as the closure of the transaction runs again.
     ///
     /// ```
     /// # use strandline::*;
@@ -337,8 +337,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: a key is not greater than the one before it, or too long; or the iterator has changed the map itself, or gone back to a
-    /// savepoint. As [`OrderedMap::insert`].
+    /// Returns [`Error::Parameter`] if a key is not greater than the one before it, or too long, and an error if or the iterator has changed the map
+    /// itself, or gone back to a savepoint. As [`OrderedMap::insert`].
     pub fn load<Q: Borrow<K>, W: Borrow<V>>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -395,7 +395,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -407,7 +407,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Ok(old)
     }
 
-    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    /// Like [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
     ///
     /// ```
     /// # use strandline::*;
@@ -422,7 +422,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -463,7 +463,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
@@ -483,7 +483,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn first(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next().transpose()
     }
@@ -491,21 +491,21 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// The greatest key and its value.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next_back().transpose()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether there are no keys.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| self.tree(tx)?.is_empty(tx))
     }
 
-    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
-    /// same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
+    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove
+    /// keys at the same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
     ///
     /// A map that an earlier version of the library has made is counted by a walk over its leaves until it was opened as a table of a database.
     ///
@@ -520,7 +520,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| self.tree(tx)?.len(tx))
     }
@@ -629,7 +629,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -644,13 +644,13 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
-    /// this handle dangles from then on.
+    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of this
+    /// handle dangles from then on.
     ///
     /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };

@@ -24,7 +24,7 @@ pub(crate) fn tree(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Resul
     PageTree::of_header(tx, at.word(1), header)
 }
 
-/// As [`tree`], if it may be written.
+/// Like [`tree`], if it may be written.
 pub(crate) fn tree_to_write(
     tx: &mut impl Transaction,
     at: PersistentAddress,

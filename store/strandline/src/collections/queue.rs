@@ -99,7 +99,7 @@ fn counted(tx: &mut impl Read, at: PersistentAddress) -> Result<Option<u64>, Abo
     Ok(End::load(tx, at.word(LAST))?.count.map(|pushed| pushed.wrapping_sub(popped)))
 }
 
-/// Whether the links from `node` on come back to one of the nodes that they have led to.
+/// Returns whether the links from `node` on come back to one of the nodes that they have led to.
 #[cold]
 fn runs_in_a_circle(
     tx: &mut impl Read,
@@ -198,7 +198,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// Creates an empty queue.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_tag(tx, Self::TAG)
     }
@@ -241,7 +241,8 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// Puts an item at the end.
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the queue was destroyed, and an error if the pool is full or after a conflict, or if
+    /// the log is full.
     pub fn push(self, tx: &Tx<'p, impl Control>, item: &T) -> Result<()> {
         self.push_encoded(tx, Self::NODE_TAG, item.bytes(), |words| item.encode(words))
     }
@@ -307,7 +308,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::push`].
+    /// Returns the same errors as [`Queue::push`].
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         let popped = tx.words(|tx| {
             let at = self.check_to_write(tx)?;
@@ -346,15 +347,15 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the queue was destroyed, and an error after a conflict.
     pub fn front(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
 
-    /// Whether there are no items.
+    /// Returns whether there are no items.
     ///
     /// # Errors
-    /// As [`Queue::front`].
+    /// Returns the same errors as [`Queue::front`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
@@ -362,8 +363,8 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         })
     }
 
-    /// The items, from front to end. One that is popped before it was returned ends the iteration with
-    /// [`Error::Dangling`](crate::Error::Dangling). So may pops from other queues do, if both are popped while this one is iterated over.
+    /// The items, from front to end. One that is popped before it was returned ends the iteration with [`Error::Dangling`](crate::Error::Dangling).
+    /// So may pops from other queues do, if both are popped while this one is iterated over.
     ///
     /// ```
     /// # use strandline::*;
@@ -379,7 +380,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::front`].
+    /// Returns the same errors as [`Queue::front`].
     pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
@@ -390,9 +391,11 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         Ok(Iter { tx, queue: self, first: next, next, popped, returned: 0, guard, walk })
     }
 
-    /// Number of items, at the same cost for a queue of any length. A transaction that asks and also writes conflicts with those that push or pop at the same time.
+    /// Number of items, at the same cost for a queue of any length. A transaction that asks and also writes conflicts with those that push or pop at
+    /// the same time.
     ///
-    /// A queue that an earlier version of the library has made is counted by a walk until it has been empty once, or was opened as a table of a database.
+    /// A queue that an earlier version of the library has made is counted by a walk until it has been empty once, or was opened as a table of a
+    /// database.
     ///
     /// ```
     /// # use strandline::*;
@@ -405,7 +408,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::front`].
+    /// Returns the same errors as [`Queue::front`].
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
@@ -462,7 +465,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::push`].
+    /// Returns the same errors as [`Queue::push`].
     pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         while let Some(item) = self.pop(tx)? {
             replaced(tx, &item, None)?;
@@ -483,7 +486,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -505,7 +508,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// Removes all items and gives the queue's memory back. Every copy of this handle dangles from then on.
     ///
     /// # Errors
-    /// As [`Queue::push`].
+    /// Returns the same errors as [`Queue::push`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         let number = tx.words(|tx| {
             let at = self.check_to_write(tx)?;

@@ -146,7 +146,7 @@ impl Batch {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether `pair` comes behind the last pair in the direction of the iteration, as each pair of an undamaged tree does.
+    /// Returns whether `pair` comes behind the last pair in the direction of the iteration, as each pair of an undamaged tree does.
     fn is_beyond(&self, pair: Pair, ascending: bool) -> bool {
         let Some(&last) = self.pairs.last() else { return true };
         let (last, key) = (self.key(last), self.key(pair));
@@ -240,7 +240,7 @@ fn slice_of(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-/// Whether a key lies between bounds.
+/// Returns whether a key lies between bounds.
 fn contains((from, to): (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool {
     let is_from = match from {
         Bound::Included(from) => key >= from,
@@ -385,7 +385,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         self.pull_with(true, read)
     }
 
-    /// As [`next_with`](Self::next_with), from the other end.
+    /// Like [`next_with`](Self::next_with), from the other end.
     pub fn next_back_with<R>(&mut self, read: impl FnOnce(K, &V::Borrowed) -> R) -> Option<Result<R>>
     where
         V: Readable,

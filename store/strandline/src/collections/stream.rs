@@ -31,7 +31,7 @@ impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
     /// Returns the pieces of the whole value as they lie in memory, if all of them are lent; `None` where the value must be read.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     ///
     /// # Safety
     /// The caller reads no piece after the transaction or snapshot has ended by which this reads.
@@ -89,7 +89,7 @@ impl<C: Control> ValueReader<'_, '_, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the value ends before; a conflict.
+    /// Returns [`Error::Parameter`] if the value ends before, and an error after a conflict.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let bytes = self.len();
         if at.checked_add(into.len() as u64).is_none_or(|end| end > bytes) {
@@ -99,8 +99,8 @@ impl<C: Control> ValueReader<'_, '_, C> {
         self.tx.words(|tx| self.value.read_at(tx, at, into))
     }
 
-    /// Writes the value to `to`, from where the reader stands to the end, and returns how many bytes those were. At a snapshot or in a transaction that only
-    /// reads, `to` gets the bytes of a large value as they lie in memory, of which no copy is made.
+    /// Writes the value to `to`, from where the reader stands to the end, and returns how many bytes those were. At a snapshot or in a transaction
+    /// that only reads, `to` gets the bytes of a large value as they lie in memory, of which no copy is made.
     ///
     /// If the transaction has to run again, which a snapshot never has to, `to` may have got some of the bytes.
     ///
@@ -119,7 +119,7 @@ impl<C: Control> ValueReader<'_, '_, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]: `to` failed; a conflict. A use of the transaction in `to` is [`Error::Parameter`].
+    /// Returns [`Error::Io`] if `to` failed, and an error after a conflict. A use of the transaction in `to` is [`Error::Parameter`].
     pub fn write_to(&mut self, mut to: impl Write) -> Result<u64> {
         let (mut written, mut failed) = (0, Ok(()));
         let mut write = |piece: &[u8]| match to.write_all(piece) {

@@ -189,7 +189,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Creates an empty vector.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self>
     where
         T: Fixed<'p>,
@@ -261,15 +261,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Number of elements.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the vector was destroyed; a conflict.
+    /// Returns [`Error::Dangling`] if the vector was destroyed, and an error after a conflict.
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(self.header(tx)?.length))
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
@@ -288,7 +288,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn get(self, tx: &View<'p, impl Control>, index: u64) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
@@ -299,7 +299,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// The last element, if there is one.
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
@@ -324,7 +324,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
+    /// Returns [`Error::Parameter`] if there is no such element, and the errors of [`Vector::push`].
     pub fn set(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
         let old = self.exchange(tx, index, value)?;
         replaced(tx, &old, Some(value))?;
@@ -348,7 +348,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Appends an element.
     ///
     /// # Errors
-    /// The pool is full; as [`Vector::len`]; a full log.
+    /// Returns an error if the pool or the log is full, and the errors of [`Vector::len`].
     pub fn push(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             let mut header = self.header_to_write(tx)?;
@@ -397,7 +397,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Appends all of `values`.
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn extend(self, tx: &Tx<'p, impl Control>, values: impl IntoIterator<Item = T>) -> Result<()> {
         values.into_iter().try_for_each(|value| self.push(tx, &value))
     }
@@ -416,7 +416,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
@@ -442,7 +442,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::set`].
+    /// Returns the same errors as [`Vector::set`].
     pub fn swap_remove(self, tx: &Tx<'p, impl Control>, index: u64) -> Result<T> {
         let length = self.len(tx)?;
         if index >= length {
@@ -466,7 +466,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::set`].
+    /// Returns the same errors as [`Vector::set`].
     pub fn swap(self, tx: &Tx<'p, impl Control>, one: u64, other: u64) -> Result<()> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
@@ -495,7 +495,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn truncate(self, tx: &Tx<'p, impl Control>, length: u64) -> Result<()> {
         self.destroy_elements(tx, length)?;
         tx.words(|tx| {
@@ -506,8 +506,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that
-    /// has been removed meanwhile is not returned.
+    /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that has been removed meanwhile is not
+    /// returned.
     ///
     /// ```
     /// # use strandline::*;
@@ -521,7 +521,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let length = self.len(tx)?;
         Ok(Iter {
@@ -538,7 +538,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Removes all elements and gives their memory back. Collections in them are destroyed.
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.destroy_elements(tx, 0)?;
         tx.words(|tx| {
@@ -588,7 +588,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -607,11 +607,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from
-    /// then on.
+    /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from then on.
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         // Their collections are destroyed when the vector is no more: in a circle the next one finds it gone.
         let elements = if T::OWNS { self.iter(tx)?.collect::<Result<Vec<_>>>()? } else { Vec::new() };

@@ -104,7 +104,7 @@ impl DynamicStore {
     /// and then it calls `progress` with the number of allocated blocks that the walk has reached.
     ///
     /// # Errors
-    /// As for [`DynamicStore::check`].
+    /// Returns the same errors as [`DynamicStore::check`].
     pub fn check_all(&self, progress: &dyn Fn(u64)) -> Result<(Vec<String>, Option<LostMemory>)> {
         self.store
             .read(|tx, _| Checker::run_all(tx, progress, |checker| reach_root(tx, checker, None)))

@@ -156,7 +156,7 @@ impl DynamicTable {
     /// Returns whether `key` is there.
     ///
     /// # Errors
-    /// As for [`DynamicTable::get`].
+    /// Returns the same errors as [`DynamicTable::get`].
     pub fn contains_key<'p>(&self, tx: &View<'p, impl Control>, key: &Dynamic) -> Result<bool> {
         let map = self.map(tx)?;
         Ok(map.reader_encoded(tx, &self.key(key)?)?.is_some())
@@ -165,7 +165,7 @@ impl DynamicTable {
     /// Number of keys: [`Table::len`](crate::Table::len).
     ///
     /// # Errors
-    /// As for [`DynamicTable::get`].
+    /// Returns the same errors as [`DynamicTable::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
@@ -173,7 +173,7 @@ impl DynamicTable {
     /// The rows between two keys in order, from either end.
     ///
     /// # Errors
-    /// As for [`DynamicTable::get`].
+    /// Returns the same errors as [`DynamicTable::get`].
     pub fn range<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -211,7 +211,7 @@ impl DynamicTable {
     /// Gives `key` the value `value`, and does not read the one before.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn set<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic, value: &Dynamic) -> Result<()> {
         let (map, key) = (self.map(tx)?, self.key(key)?);
         self.with_bytes(value, |bytes| map.set_encoded(tx, &key, encoded(bytes)))
@@ -220,7 +220,7 @@ impl DynamicTable {
     /// Stores rows, in place of those with the same keys. Rows in ascending order, behind all that are there, take the least time and space.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn update<'p>(&self, tx: &Tx<'p, impl Control>, rows: &[(Dynamic, Dynamic)]) -> Result<()> {
         let keys = rows.iter().map(|(key, _)| Ok(RawKey(self.key(key)?.as_slice().to_vec())));
         let keys = keys.collect::<Result<Vec<_>>>()?;
@@ -243,7 +243,7 @@ impl DynamicTable {
     /// Removes `key`; returns its value, if it was there.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn remove<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic) -> Result<Option<Dynamic>> {
         let old = self.map(tx)?.remove_encoded(tx, &self.key(key)?)?;
         old.map(|raw| self.value(raw)).transpose()
@@ -252,7 +252,7 @@ impl DynamicTable {
     /// Removes all keys.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.map(tx)?.retain(tx, |_, _| false)
     }
@@ -285,7 +285,7 @@ impl DynamicTable {
     /// Reads the value of `key` piece by piece, if it is there: [`Table::reader`](crate::Table::reader).
     ///
     /// # Errors
-    /// As for [`DynamicTable::set_from`].
+    /// Returns the same errors as [`DynamicTable::set_from`].
     pub fn reader<'t, 'p, C: Control>(
         &self,
         tx: &'t View<'p, C>,
@@ -298,7 +298,7 @@ impl DynamicTable {
     /// Lends the value of `key` at the snapshot's moment: [`Table::lend`](crate::Table::lend).
     ///
     /// # Errors
-    /// As for [`DynamicTable::set_from`].
+    /// Returns the same errors as [`DynamicTable::set_from`].
     pub fn lend<C: Control<Memory = Native>>(
         &self,
         snapshot: &DatabaseSnapshot<C>,

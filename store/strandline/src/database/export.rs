@@ -246,8 +246,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    /// Number of rows of the table `name`, whatever its types; 0 if there is no such table. Its cost is the same for a table of any size, but
-    /// in a pool of an earlier format it walks until the table has been opened for writing.
+    /// Number of rows of the table `name`, whatever its types; 0 if there is no such table. Its cost is the same for a table of any size, but in a
+    /// pool of an earlier format it walks until the table has been opened for writing.
     ///
     /// ```
     /// # use strandline::*;
@@ -262,7 +262,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
+    /// Returns [`Error::TableTypes`] if a migration is under way, and the errors of [`Database::read`].
     pub fn len(&self, name: &str) -> Result<u64> {
         self.rows_of(name, |tx, rows| rows.len(tx))
     }

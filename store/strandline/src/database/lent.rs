@@ -146,7 +146,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn lend<Q: KeyRef + ?Sized, C: Control<Memory = Native>>(
         &self,
         snapshot: &DatabaseSnapshot<C>,

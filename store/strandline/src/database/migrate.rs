@@ -85,7 +85,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::migrate`].
+    /// Returns the same errors as [`Database::migrate`].
     pub fn migrate_multimap<K: Key, V: Key, L: Key, W: Key>(
         &self,
         name: &str,
@@ -116,7 +116,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::migrate`].
+    /// Returns the same errors as [`Database::migrate`].
     pub fn migrate_queue<T: Value, U: Value>(
         &self,
         name: &str,

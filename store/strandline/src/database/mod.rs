@@ -243,7 +243,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::table`].
+    /// Returns the same errors as [`Database::table`].
     #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
         let found = self.find_form::<QueueOf<T>>(name)?;
@@ -292,7 +292,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::read`].
+    /// Returns the same errors as [`Database::read`].
     #[track_caller]
     pub fn list(&self) -> Result<Vec<TableDescription>> {
         self.store.read(|tx, root| root.get(tx)?.list(tx))
@@ -310,7 +310,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn delete(&self, name: &str) -> Result<bool> {
         self.store.write(|tx, root| root.get(tx)?.delete(tx, name))
@@ -394,7 +394,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &self,
@@ -435,7 +435,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn read<T>(&self, body: impl for<'p> FnMut(&View<'p, C>) -> Result<T>) -> Result<T> {
         self.read_with_error(body)
@@ -456,7 +456,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn read_with_error<E: From<Error>, T>(
         &self,
@@ -595,7 +595,7 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn write<T>(self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<(T, Ticket)> {
         self.write_with_error(body)
@@ -616,7 +616,7 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         self,

@@ -60,7 +60,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn insert<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -90,7 +90,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn remove<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -119,7 +119,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn remove_all<'p, Q: KeyRef + ?Sized>(&self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<u64>
     where
         K: Borrow<Q>,
@@ -148,7 +148,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn contains<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
         &self,
         tx: &View<'p, impl Control>,
@@ -178,7 +178,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn get<'v, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -211,7 +211,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -234,7 +234,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
@@ -255,7 +255,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.map(tx)?.retain(tx, |_, ()| false)
     }
@@ -271,7 +271,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
         self.map(tx)?.is_empty(tx)
     }
@@ -291,7 +291,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         self.map(tx)?.check(tx)
     }

@@ -28,7 +28,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::open_with`].
+    /// Returns the same errors as [`Database::open_with`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, &Options::default())
     }
@@ -162,7 +162,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::in_memory`].
+    /// Returns the same errors as [`Database::in_memory`].
     pub fn in_memory_with(options: &Options) -> Result<Self> {
         Store::<Tables>::in_memory(options, |tx| Tables::new(tx)).map(Self::from)
     }
@@ -186,7 +186,7 @@ impl Database<SingleWriter> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::open_with`].
+    /// Returns the same errors as [`Database::open_with`].
     pub fn open_single_writer(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables, SingleWriter>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
     }

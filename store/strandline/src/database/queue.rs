@@ -63,7 +63,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`QueueTable::push`].
+    /// Returns the same errors as [`QueueTable::push`].
     pub fn pop<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         self.queue(tx)?.pop(tx)
     }
@@ -80,7 +80,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn front<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.queue(tx)?.front(tx)
     }
@@ -97,7 +97,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
         self.queue(tx)?.is_empty(tx)
     }
@@ -114,7 +114,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.queue(tx)?.len(tx)
     }
@@ -132,7 +132,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         self.queue(tx)?.iter(tx)
     }
@@ -150,7 +150,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`QueueTable::push`].
+    /// Returns the same errors as [`QueueTable::push`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.queue(tx)?.clear(tx)
     }
@@ -167,7 +167,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         self.queue(tx)?.check(tx)
     }

@@ -14,18 +14,18 @@ use strandline_core::error::Error;
 use strandline_core::error::Result;
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// Gives `key` a value of `bytes` bytes, which are read from `from` piece by piece. In a pool on an ordinary file those of more than 64 KB go to free pages of the
-    /// file at once; what has to go through the log is in memory until the commit.
+    /// Gives `key` a value of `bytes` bytes, which are read from `from` piece by piece. In a pool on an ordinary file those of more than 64 KB go to
+    /// free pages of the file at once; what has to go through the log is in memory until the commit.
     ///
     /// If the transaction has to run again, its closure opens what it reads from again. At most 16 MB of a value are copied on the way.
     ///
-    /// Some pages go through the log, as all do on persistent memory and in databases in memory: those of a value that is stored twice in one transaction;
-    /// those freed beside a snapshot that still exists; those that were changed by way of the log since the last checkpoint but one; all of them while a backup
-    /// is made; and, once for each 256 KB, space that had other contents, or that the file had grown by when it was opened. If they are more than the log
-    /// takes, the transaction becomes a [large one](crate::Database#who-waits-for-whom).
+    /// Some pages go through the log, as all do on persistent memory and in databases in memory: those of a value that is stored twice in one
+    /// transaction; those freed beside a snapshot that still exists; those that were changed by way of the log since the last checkpoint but one; all
+    /// of them while a backup is made; and, once for each 256 KB, space that had other contents, or that the file had grown by when it was opened. If
+    /// they are more than the log takes, the transaction becomes a [large one](crate::Database#who-waits-for-whom).
     ///
-    /// A transaction that stores a large value keeps its part of the heap's tables until it commits. Reads and snapshots do not wait for it; a write that needs
-    /// new space for itself does.
+    /// A transaction that stores a large value keeps its part of the heap's tables until it commits. Reads and snapshots do not wait for it; a write
+    /// that needs new space for itself does.
     ///
     /// ```
     /// # use strandline::*;
@@ -47,7 +47,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]: `from` failed, or ended before, and the value is as it was. As [`Table::insert`].
+    /// Returns [`Error::Io`] if `from` failed, or ended before, and the value is as it was. As [`Table::insert`].
     pub fn set_from<'p, Q: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -75,7 +75,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn reader<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'t View<'p, C>,

@@ -158,7 +158,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`OrderedMap::get`], and those of a [`Table`].
+    /// Returns the same errors as [`OrderedMap::get`], and those of a [`Table`].
     pub fn get<'p, Q: KeyRef + ?Sized>(&self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -204,7 +204,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].
+    /// Returns the same errors as [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].
     pub fn read_with<'p, Q: KeyRef + ?Sized, R>(
         &self,
         tx: &View<'p, impl Control>,
@@ -233,7 +233,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn contains_key<'p, Q: KeyRef + ?Sized>(&self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
@@ -254,7 +254,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`OrderedMap::insert`], and those of a [`Table`].
+    /// Returns the same errors as [`OrderedMap::insert`], and those of a [`Table`].
     pub fn insert<'p, Q: KeyRef + ?Sized, W: ValueRef<V> + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -279,7 +279,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn set<'p, Q: KeyRef + ?Sized, W: ValueRef<V> + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -307,7 +307,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`OrderedMap::load`], and those of a [`Table`].
+    /// Returns the same errors as [`OrderedMap::load`], and those of a [`Table`].
     pub fn load<'p, Q: Borrow<K>, W: Borrow<V>>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -331,7 +331,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn remove<'p, Q: KeyRef + ?Sized>(&self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -355,7 +355,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn entry<'t, 'p, C: Control>(
         &self,
         tx: &'t Tx<'p, C>,
@@ -379,7 +379,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn first<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.first(tx)
     }
@@ -399,7 +399,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn last<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.last(tx)
     }
@@ -420,7 +420,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn pop_first<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.pop_first(tx)
     }
@@ -440,7 +440,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn pop_last<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.pop_last(tx)
     }
@@ -456,7 +456,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
         self.map(tx)?.is_empty(tx)
     }
@@ -476,7 +476,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
@@ -502,7 +502,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Range<'v, 'p, K, V, C>> {
         Ok(self.map(tx)?.iter(tx))
     }
@@ -520,7 +520,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn range<'v, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -548,7 +548,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn prefix<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -560,7 +560,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// A cursor before the least key.
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn cursor<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Cursor<'v, 'p, K, V, C>> {
         Ok(self.map(tx)?.cursor(tx))
     }
@@ -581,7 +581,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn retain<'p>(&self, tx: &Tx<'p, impl Control>, keep: impl FnMut(&K, &V) -> bool) -> Result<()> {
         self.map(tx)?.retain(tx, keep)
     }
@@ -603,7 +603,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn extract_if<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'t Tx<'p, C>,
@@ -629,7 +629,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn drain<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'t Tx<'p, C>,
@@ -657,7 +657,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.retain(tx, |_, _| false)
     }
@@ -677,7 +677,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         self.map(tx)?.check(tx)
     }

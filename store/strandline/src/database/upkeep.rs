@@ -45,7 +45,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::check`].
+    /// Returns the same errors as [`Store::check`].
     pub fn check(&self) -> Result<Vec<String>> {
         self.store.check()
     }
@@ -61,7 +61,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::lost_memory`].
+    /// Returns the same errors as [`Store::lost_memory`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.store.lost_memory()
     }
@@ -91,7 +91,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::usage`].
+    /// Returns the same errors as [`Store::usage`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.store.usage()
     }
@@ -108,7 +108,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::space`].
+    /// Returns the same errors as [`Store::space`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.store.space()
     }
@@ -136,7 +136,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// subscribers see a span each for opening, recovery, checkpoints, compaction and backup, and a warning for each slow write.
     ///
     /// # Errors
-    /// As for [`Store::statistics`].
+    /// Returns the same errors as [`Store::statistics`].
     pub fn statistics(&self) -> Result<PoolStatistics> {
         self.store.statistics()
     }
@@ -153,7 +153,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::compact`].
+    /// Returns the same errors as [`Store::compact`].
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         self.store.compact()
@@ -170,7 +170,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::checkpoint`].
+    /// Returns the same errors as [`Store::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.store.checkpoint()
     }
@@ -192,7 +192,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::backup`].
+    /// Returns the same errors as [`Store::backup`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.store.backup(to)
     }

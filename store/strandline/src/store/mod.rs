@@ -157,7 +157,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &self,
@@ -218,7 +218,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn read<T>(
         &self,
@@ -230,7 +230,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Like [`Store::read`], for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn read_with_error<E: From<Error>, T>(
         &self,
@@ -271,7 +271,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::read`]. Damage is not an error, but returned.
+    /// Returns the same errors as [`Store::read`]. Damage is not an error, but returned.
     pub fn check(&self) -> Result<Vec<String>> {
         self.read(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
@@ -500,7 +500,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     /// Like [`Store::write`], but does not wait until the transaction is durable, for which it returns a ticket.
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write<T>(
         self,
@@ -512,7 +512,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         self,

@@ -46,7 +46,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Opens the existing pool at `path`. If it has no root, `init` creates one.
     ///
     /// # Errors
-    /// As for [`Store::open_existing`].
+    /// Returns the same errors as [`Store::open_existing`].
     #[doc(hidden)]
     pub fn open_filled(
         path: impl AsRef<Path>,
@@ -132,7 +132,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::create_new`] and [`Store::open_existing`].
+    /// Returns the same errors as [`Store::create_new`] and [`Store::open_existing`].
     pub fn open(
         path: impl AsRef<Path>,
         options: &Options,
@@ -196,7 +196,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::open_existing`].
+    /// Returns the same errors as [`Store::open_existing`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::over(Setup::default().open_read_only(path, options)?, |worker| {
             root::check::<R, C>(worker, &Migrations::new())

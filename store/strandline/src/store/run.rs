@@ -73,7 +73,7 @@ pub(crate) fn observed<T, E>(
 /// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
 ///
 /// # Errors
-/// As for [`update`].
+/// Returns the same errors as [`update`].
 #[inline]
 pub(crate) fn view<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,

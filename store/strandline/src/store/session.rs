@@ -65,7 +65,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::write`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write<T>(
         &mut self,
@@ -77,7 +77,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &mut self,
@@ -97,7 +97,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::read`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn read<T>(
         &mut self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -108,7 +108,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::read_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn read_with_error<E: From<Error>, T>(
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
@@ -128,7 +128,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
     /// Like [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn write<T>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -139,7 +139,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
     /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn write_with_error<E: From<Error>, T>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,

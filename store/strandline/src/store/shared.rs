@@ -152,7 +152,7 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// The pool itself, for what lasts longer than a transaction.
     ///
     /// # Errors
-    /// As for [`SharedPool::open`].
+    /// Returns the same errors as [`SharedPool::open`].
     pub fn keep(&self) -> Result<Arc<Pool<C>>> {
         loop {
             // First of all: in a forked child the lock may be held for ever.
@@ -332,7 +332,7 @@ impl<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> Borrowed<P, C> {
     /// Waits while all workers are in use.
     ///
     /// # Errors
-    /// As for [`Pool::borrow_worker`].
+    /// Returns the same errors as [`Pool::borrow_worker`].
     pub fn of(pool: P) -> Result<Self> {
         let worker = Some(pool.borrow_worker()?);
         Ok(Self { pool, worker })

@@ -98,7 +98,7 @@ impl<'p> Bytes<'p> {
     /// Puts a byte string into the pool.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
@@ -131,15 +131,15 @@ impl<'p> Bytes<'p> {
     /// Number of bytes.
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the string was destroyed, and an error after a conflict.
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether there are no bytes.
     ///
     /// # Errors
-    /// As [`Bytes::len`].
+    /// Returns the same errors as [`Bytes::len`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
@@ -147,7 +147,7 @@ impl<'p> Bytes<'p> {
     /// A copy of the bytes.
     ///
     /// # Errors
-    /// As [`Bytes::len`].
+    /// Returns the same errors as [`Bytes::len`].
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<Vec<u8>> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
@@ -161,7 +161,7 @@ impl<'p> Bytes<'p> {
     /// Replaces the bytes. If as many words are needed as before, only those that differ are written.
     ///
     /// # Errors
-    /// As [`Bytes::new`] and [`Bytes::len`].
+    /// Returns the same errors as [`Bytes::new`] and [`Bytes::len`].
     pub fn set(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
@@ -187,11 +187,10 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Appends bytes. While they fit the block that the string has, only they are written; a larger block is half as
-    /// large again as needed.
+    /// Appends bytes. While they fit the block that the string has, only they are written; a larger block is half as large again as needed.
     ///
     /// # Errors
-    /// As [`Bytes::set`].
+    /// Returns the same errors as [`Bytes::set`].
     pub fn append(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         if bytes.is_empty() {
@@ -244,7 +243,7 @@ impl<'p> Bytes<'p> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -258,7 +257,7 @@ impl<'p> Bytes<'p> {
     /// Gives the memory back. Every copy of this handle dangles from then on.
     ///
     /// # Errors
-    /// As [`Bytes::set`].
+    /// Returns the same errors as [`Bytes::set`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS as usize, "Bytes")?;
@@ -316,7 +315,7 @@ impl<'p> Text<'p> {
     /// Puts a text into the pool.
     ///
     /// # Errors
-    /// As [`Bytes::new`].
+    /// Returns the same errors as [`Bytes::new`].
     pub fn new(tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<Self> {
         Bytes::new(tx, text.as_ref()).map(Self)
     }
@@ -324,7 +323,7 @@ impl<'p> Text<'p> {
     /// A copy of the text.
     ///
     /// # Errors
-    /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if it is no UTF-8, and the errors of [`Bytes::get`].
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<String> {
         let bytes = self.0.get(tx)?;
         String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
@@ -333,7 +332,7 @@ impl<'p> Text<'p> {
     /// Replaces the text.
     ///
     /// # Errors
-    /// As [`Bytes::set`].
+    /// Returns the same errors as [`Bytes::set`].
     pub fn set(self, tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<()> {
         self.0.set(tx, text.as_ref())
     }
@@ -350,7 +349,7 @@ impl<'p> Text<'p> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -364,7 +363,7 @@ impl<'p> Text<'p> {
     /// Gives the memory back, as [`Bytes::destroy`].
     ///
     /// # Errors
-    /// As [`Bytes::destroy`].
+    /// Returns the same errors as [`Bytes::destroy`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.0.destroy(tx)
     }

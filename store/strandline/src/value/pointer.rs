@@ -454,7 +454,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Ptr::set`].
+    /// Returns the same errors as [`Ptr::set`].
     pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
@@ -485,7 +485,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Ptr::set`].
+    /// Returns the same errors as [`Ptr::set`].
     pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;

@@ -96,7 +96,7 @@ impl<'b> Meeting<'b> {
     }
 }
 
-/// Whether the result is a deadlock, whose error names these pools; otherwise it has to be none.
+/// Returns whether the result is a deadlock, whose error names these pools; otherwise it has to be none.
 fn is_deadlock<C: Control<Memory = Native>>(result: Result<()>, holds: &Side<C>, waits: &Side<C>) -> bool {
     match result {
         Ok(()) => false,

@@ -22,7 +22,7 @@ fn options(domain: Domain) -> Options {
     Options { domain, geometry, assume_persistent: true, protect: true, lock_bits: 10, ..Options::default() }
 }
 
-/// Whether this machine has keys; if it says so, opening has to work.
+/// Returns whether this machine has keys; if it says so, opening has to work.
 pub fn has_keys() -> bool {
     std::fs::read_to_string("/proc/cpuinfo")
         .is_ok_and(|cpus| cpus.split_whitespace().any(|flag| flag == "ospke"))

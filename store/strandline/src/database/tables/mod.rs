@@ -362,7 +362,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn find_table<K: Key, V: Persist<'p>>(
         self,
         tx: &View<'p, impl Control>,
@@ -384,7 +384,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn multimap<K: Key, V: Key>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -406,7 +406,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Queue<'p, T>> {
         self.open_queue::<T>(tx, name).map(|(at, _)| Queue::of(at))
     }
@@ -422,7 +422,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn find_queue<T: Persist<'p>>(
         self,
         tx: &View<'p, impl Control>,
@@ -463,7 +463,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn delete(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<bool> {
         let Some(found) = self.named.get(tx, name)? else { return Ok(false) };
         found.check(tx, name)?;
@@ -502,7 +502,7 @@ impl<'p> Tables<'p> {
     /// Gives the catalogue's memory back, with all tables.
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         for table in self.list(tx)? {
             self.delete(tx, &table.name)?;

@@ -345,7 +345,7 @@ fn draw(random: &mut fastrand::Rng, counts: &BTreeMap<i64, usize>) -> Fault {
     Fault { number, nth, more, error }
 }
 
-/// Whether the error of an operation tells what failed. `kind`: its kind and the number of its cause.
+/// Returns whether the error of an operation tells what failed. `kind`: its kind and the number of its cause.
 fn is_right(fault: &Fault, folder: &Path, kind: &str, text: &str, seen: &Seen) -> Result<(), String> {
     let (kind, number) = kind.strip_prefix("kind ").and_then(|kind| kind.split_once(' ')).unwrap();
     let number: i32 = number.parse().unwrap();

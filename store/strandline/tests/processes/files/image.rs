@@ -28,7 +28,7 @@ enum Change {
 }
 
 impl Change {
-    /// Whether it changes bytes in this range.
+    /// Returns whether it changes bytes in this range.
     fn touches(&self, range: &std::ops::Range<usize>) -> bool {
         let (from, to) = match self {
             Self::Write { offset, bytes } => (*offset, offset + bytes.len()),
@@ -261,7 +261,7 @@ impl Stored {
         }
     }
 
-    /// Whether a power failure changes nothing.
+    /// Returns whether a power failure changes nothing.
     fn is_durable(&self) -> bool {
         self.pending.iter().all(|(_, durable)| *durable)
     }

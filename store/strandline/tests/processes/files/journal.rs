@@ -69,7 +69,7 @@ impl std::fmt::Display for Event {
 }
 
 impl Event {
-    /// Whether it is an error that the recorder has made up.
+    /// Returns whether it is an error that the recorder has made up.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::FailedWrite { .. } | Self::FailedFlush(_) | Self::FailedCall(_))
     }

@@ -130,7 +130,7 @@ impl Bounds {
         }
     }
 
-    /// Whether these contents are right.
+    /// Returns whether these contents are right.
     pub fn admit(&self, found: &Counts) -> Result<(), String> {
         for (key, &least) in &self.least {
             if found.get(key).copied().unwrap_or(0) < least {

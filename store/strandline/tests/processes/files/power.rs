@@ -27,7 +27,7 @@ struct Run<'r> {
     is_repair: bool,
 }
 
-/// Whether an error says that there is no pool yet.
+/// Returns whether an error says that there is no pool yet.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,

@@ -51,7 +51,7 @@ pub struct Traced {
     status: Option<i32>,
 }
 
-/// Whether `number` changes files, or is a mark: such calls run one at a time, so that their order is known.
+/// Returns whether `number` changes files, or is a mark: such calls run one at a time, so that their order is known.
 pub fn changes_files(number: i64) -> bool {
     [
         libc::SYS_open,
@@ -91,7 +91,7 @@ pub fn changes_files(number: i64) -> bool {
     .contains(&number)
 }
 
-/// Whether other processes may see that a process makes this call, or it may see them by it.
+/// Returns whether other processes may see that a process makes this call, or it may see them by it.
 pub fn concerns_others(number: i64) -> bool {
     let own = [
         libc::SYS_mmap,
