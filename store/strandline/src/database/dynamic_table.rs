@@ -1,4 +1,4 @@
-//! Tables whose types the program chooses when it runs: for faces of other languages.
+//! Tables whose types the program chooses at run time, as bindings for other languages need.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,8 @@ use crate::value::values::to_words;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
-/// A table whose types were given as text: [`Database::dynamic_table`]. Its rows are [`Dynamic`]; what it stores is what a [`Table`](crate::Table) of the same types stores.
+/// A table whose types were given as text. [`Database::dynamic_table`] opens it. Its rows are [`Dynamic`] values. It stores the same bytes as a
+/// [`Table`](crate::Table) of the same types.
 #[derive(Clone)]
 pub struct DynamicTable {
     handle: Handle,
@@ -34,17 +35,18 @@ pub struct DynamicTable {
 struct Codecs {
     key: Codec,
     value: Codec,
-    /// Whether values are bytes.
+    /// True if values are bytes.
     has_bytes: bool,
-    /// Whether values are text.
+    /// True if values are text.
     has_text: bool,
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// The table `name`, which is made if it is not there, with types that are given as text, in the notation of [`Database::list`]: `i64`, `String`,
-    /// `Vec<u8>`, `(date, f64)`, `Option<uuid>`. `types` has the structures and enumerations that they name: [`Types::add_structure`].
+    /// Opens the table `name`, and creates it if it does not exist. The types are given as text in the notation of [`Database::list`]: `i64`,
+    /// `String`, `Vec<u8>`, `(date, f64)`, `Option<uuid>`. `types` holds the structures and enumerations that they name; see
+    /// [`Types::add_structure`].
     ///
-    /// As for [`Database::table`] does, it converts values of an earlier version.
+    /// Values of an earlier version are converted, as [`Database::table`] does.
     ///
     /// ```
     /// # use strandline::*;
@@ -100,7 +102,7 @@ impl DynamicTable {
         Ok(map)
     }
 
-    /// The name under which it is in the database.
+    /// Returns the name under which the table was opened.
     pub fn name(&self) -> &str {
         &self.handle.name
     }
@@ -121,7 +123,7 @@ impl DynamicTable {
         self.codecs.value.read_value(&words, bytes).map_err(|_| self.damaged("value"))
     }
 
-    /// Calls `body` with the bytes that the value is stored as.
+    /// Calls `body` with the encoded bytes of `value`.
     fn with_bytes<R>(&self, value: &Dynamic, body: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         match value {
             Dynamic::Bytes(bytes) if self.codecs.has_bytes => body(bytes),
@@ -134,7 +136,7 @@ impl DynamicTable {
         }
     }
 
-    /// The value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the table does not have the key.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the key is of another type, and the errors of [`Table::get`](crate::Table::get).
@@ -143,7 +145,7 @@ impl DynamicTable {
         if !self.codecs.has_bytes && !self.codecs.has_text {
             return map.get_encoded(tx, &key)?.map(|raw| self.value(raw)).transpose();
         }
-        // Read to where it is wanted.
+        // The value is read directly into its result.
         let Some(reader) = map.reader_encoded(tx, &key)? else { return Ok(None) };
         let mut bytes = vec![0; reader.len() as usize];
         reader.read_at(0, &mut bytes)?;
@@ -153,7 +155,7 @@ impl DynamicTable {
         String::from_utf8(bytes).map(|text| Some(Dynamic::Text(text))).map_err(|_| self.damaged("value"))
     }
 
-    /// Returns whether `key` is there.
+    /// Returns whether the table has `key`.
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::get`].
@@ -162,7 +164,7 @@ impl DynamicTable {
         Ok(map.reader_encoded(tx, &self.key(key)?)?.is_some())
     }
 
-    /// Number of keys: [`Table::len`](crate::Table::len).
+    /// Returns the number of keys. See [`Table::len`](crate::Table::len).
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::get`].
@@ -170,7 +172,7 @@ impl DynamicTable {
         self.map(tx)?.len(tx)
     }
 
-    /// The rows between two keys in order, from either end.
+    /// Returns an iterator over the rows between two keys, in order and from either end.
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::get`].
@@ -192,7 +194,7 @@ impl DynamicTable {
         Ok(DynamicRange { rows, table: self.clone() })
     }
 
-    /// Gives `key` the value `value`; returns the value before.
+    /// Sets the value of `key` to `value`, and returns the previous value if there was one.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the key or the value is of another type, or too long, and the errors of
@@ -208,7 +210,7 @@ impl DynamicTable {
         old.map(|raw| self.value(raw)).transpose()
     }
 
-    /// Gives `key` the value `value`, and does not read the one before.
+    /// Sets the value of `key` to `value` without reading the previous value.
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::insert`].
@@ -217,7 +219,8 @@ impl DynamicTable {
         self.with_bytes(value, |bytes| map.set_encoded(tx, &key, encoded(bytes)))
     }
 
-    /// Stores rows, in place of those with the same keys. Rows in ascending order, behind all that are there, take the least time and space.
+    /// Stores rows, and replaces those with the same keys. It takes the least time and space if the rows come in ascending order and their keys are
+    /// greater than all keys of the table.
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::insert`].
@@ -240,7 +243,7 @@ impl DynamicTable {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key` and returns its value, or `None` if the table does not have the key.
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::insert`].
@@ -249,7 +252,7 @@ impl DynamicTable {
         old.map(|raw| self.value(raw)).transpose()
     }
 
-    /// Removes all keys.
+    /// Removes all rows.
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::insert`].
@@ -267,7 +270,7 @@ impl DynamicTable {
         }
     }
 
-    /// Gives `key` a value of `bytes` bytes, which are read from `from`: [`Table::set_from`](crate::Table::set_from).
+    /// Sets the value of `key` to the `bytes` bytes that `from` returns. See [`Table::set_from`](crate::Table::set_from).
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if values are not bytes, and the errors of [`Table::set_from`](crate::Table::set_from).
@@ -282,7 +285,7 @@ impl DynamicTable {
         self.map(tx)?.set_from_encoded(tx, &self.key(key)?, bytes, from)
     }
 
-    /// Reads the value of `key` piece by piece, if it is there: [`Table::reader`](crate::Table::reader).
+    /// Returns a reader of the value of `key`, or `None` if the table does not have the key. See [`Table::reader`](crate::Table::reader).
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::set_from`].
@@ -295,7 +298,7 @@ impl DynamicTable {
         self.map(tx)?.reader_encoded(tx, &self.key(key)?)
     }
 
-    /// Lends the value of `key` at the snapshot's moment: [`Table::lend`](crate::Table::lend).
+    /// Lends the value that `key` had when the snapshot began. See [`Table::lend`](crate::Table::lend).
     ///
     /// # Errors
     /// Returns the same errors as [`DynamicTable::set_from`].
@@ -308,7 +311,7 @@ impl DynamicTable {
     }
 }
 
-/// A value that is stored as these bytes.
+/// Returns an encoded value with these bytes.
 fn encoded(bytes: &[u8]) -> Encoded<'_, impl FnOnce(&mut [u64])> {
     Encoded {
         bytes: bytes.len() as u64,
@@ -325,7 +328,7 @@ impl fmt::Debug for DynamicTable {
     }
 }
 
-/// Rows of a [`DynamicTable`]: [`DynamicTable::range`].
+/// An iterator over rows of a [`DynamicTable`]. [`DynamicTable::range`] creates it.
 pub struct DynamicRange<'v, 'p, C: Control> {
     rows: Range<'v, 'p, RawKey, Raw, C>,
     table: DynamicTable,

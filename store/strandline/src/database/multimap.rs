@@ -15,7 +15,7 @@ use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
 named! {
-    /// A named multimap of a [`Database`](crate::Database): each key has any number of values, each once and in order.
+    /// A named multimap of a [`Database`](crate::Database). Each key has a set of values, in order.
     ///
     /// ```
     /// use strandline::Database;
@@ -41,14 +41,14 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(map)
     }
 
-    /// The bytes of a key, and those of one of its values behind them.
+    /// Returns the encoded bytes of a key, followed by those of one of its values.
     fn pair(key: &(impl KeyRef + ?Sized), value: &(impl KeyRef + ?Sized)) -> KeyBytes {
         let mut bytes = KeyBytes::of(key);
         value.write_key(&mut bytes);
         bytes
     }
 
-    /// Gives `key` one more value; whether it had not got it.
+    /// Adds a value to `key`, and returns `true` if the key did not have it yet.
     ///
     /// ```
     /// # use strandline::*;
@@ -75,7 +75,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(before.is_none())
     }
 
-    /// Takes a value from `key`; whether it had it.
+    /// Removes a value from `key`, and returns whether the key had it.
     ///
     /// ```
     /// # use strandline::*;
@@ -104,7 +104,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.remove_encoded(tx, &Self::pair(key, value))?.is_some())
     }
 
-    /// Takes all values from `key`; how many there were.
+    /// Removes all values of `key`, and returns their number.
     ///
     /// ```
     /// # use strandline::*;
@@ -162,7 +162,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.get_encoded(tx, &Self::pair(key, value))?.is_some())
     }
 
-    /// The values of `key` in order, from either end.
+    /// Returns an iterator over the values of `key`, in order and from either end.
     ///
     /// ```
     /// # use strandline::*;
@@ -190,7 +190,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(Values(self.map(tx)?.with_prefix(tx, KeyBytes::of(key).as_slice())))
     }
 
-    /// All keys with their values in order, each pair for itself.
+    /// Returns an iterator over all keys with their values, in order, one pair for each value.
     ///
     /// ```
     /// # use strandline::*;
@@ -219,7 +219,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.iter(tx).map(|pair| pair.map(|(pair, ())| pair)))
     }
 
-    /// Number of all values of all keys, at the same cost for a multimap of any size: [`OrderedMap::len`].
+    /// Returns the number of values of all keys, in the same time for a multimap of any size. See [`OrderedMap::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -239,7 +239,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         self.map(tx)?.len(tx)
     }
 
-    /// Removes all keys.
+    /// Removes all keys and values.
     ///
     /// ```
     /// # use strandline::*;
@@ -260,7 +260,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         self.map(tx)?.retain(tx, |_, ()| false)
     }
 
-    /// Returns whether there are no keys.
+    /// Returns whether the multimap has no keys.
     ///
     /// ```
     /// # use strandline::*;
@@ -276,7 +276,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         self.map(tx)?.is_empty(tx)
     }
 
-    /// Looks the multimap over for damage, by its types: what is wrong, and nothing if all is well.
+    /// Checks the multimap by its types, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -297,7 +297,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     }
 }
 
-/// The values of a key in a [`MultimapTable`].
+/// An iterator over the values of a key in a [`MultimapTable`]. [`MultimapTable::get`] creates it.
 pub struct Values<'v, 'p, K, V, C: Control = Stm>(Range<'v, 'p, (K, V), (), C>);
 
 impl<K: Key, V: Key, C: Control> Iterator for Values<'_, '_, K, V, C> {

@@ -32,7 +32,7 @@ impl<T: Value> QueueTable<T> {
         Ok(queue)
     }
 
-    /// Puts an item at the end.
+    /// Appends an item at the end of the queue.
     ///
     /// ```
     /// # use strandline::*;
@@ -44,13 +44,13 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::push`], and those of a [`Table`].
+    /// Returns the errors of [`Queue::push`], and those of a [`Table`].
     pub fn push<'p, W: ValueRef<T> + ?Sized>(&self, tx: &Tx<'p, impl Control>, item: &W) -> Result<()> {
         let item = item.encoded();
         self.queue(tx)?.push_encoded(tx, Queue::<T>::node_tag(), item.bytes, item.encode)
     }
 
-    /// Takes the item at the front, if there is one.
+    /// Removes the item at the front and returns it, or `None` if the queue is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -68,7 +68,7 @@ impl<T: Value> QueueTable<T> {
         self.queue(tx)?.pop(tx)
     }
 
-    /// The item at the front, which stays.
+    /// Returns the item at the front without removing it, or `None` if the queue is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -85,7 +85,7 @@ impl<T: Value> QueueTable<T> {
         self.queue(tx)?.front(tx)
     }
 
-    /// Returns whether there are no items.
+    /// Returns whether the queue has no items.
     ///
     /// ```
     /// # use strandline::*;
@@ -102,7 +102,7 @@ impl<T: Value> QueueTable<T> {
         self.queue(tx)?.is_empty(tx)
     }
 
-    /// Number of items, at the same cost for a queue of any length: [`Queue::len`].
+    /// Returns the number of items, in the same time for a queue of any length. See [`Queue::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -119,7 +119,7 @@ impl<T: Value> QueueTable<T> {
         self.queue(tx)?.len(tx)
     }
 
-    /// The items, from front to end: [`Queue::iter`].
+    /// Returns an iterator over the items, from front to end. See [`Queue::iter`].
     ///
     /// ```
     /// # use strandline::*;
@@ -155,7 +155,7 @@ impl<T: Value> QueueTable<T> {
         self.queue(tx)?.clear(tx)
     }
 
-    /// Looks the queue over for damage, by its type: what is wrong, and nothing if all is well.
+    /// Checks the queue by its type, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;

@@ -1,4 +1,4 @@
-//! The tables of a database: named collections without a brand, which a program keeps as long as it likes.
+//! The tables of a database: handles to named collections, which a program can keep as long as it likes.
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::Read;
 
-/// A table that was opened: of which database, where, and under which number.
+/// An open table: the number of its database, the address of its structure, and its own number.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     database: u64,
@@ -32,7 +32,7 @@ impl Handle {
         Self { database, at, number, name: name.into() }
     }
 
-    /// Fails unless the transaction is one of the table's database, and the table still there: `at` is where its number is.
+    /// Checks that the transaction belongs to the table's database, and that the table still exists. `at` is the address of the table's number.
     pub(super) fn check<'p>(&self, tx: &View<'p, impl Control>, at: PersistentAddress) -> Result<()> {
         if tx.database() != self.database {
             return Err(self.foreign());
@@ -51,7 +51,7 @@ impl Handle {
     }
 }
 
-/// What the three kinds of tables have in common.
+/// Defines the methods that the three kinds of tables have in common.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident<$($parameter:ident),*>) => {
         $(#[$doc])*
@@ -77,7 +77,7 @@ macro_rules! named {
                 Self { handle, types: PhantomData }
             }
 
-            /// The name under which it is in the database.
+            /// Returns the name under which the table was opened.
             pub fn name(&self) -> &str {
                 &self.handle.name
             }
@@ -88,8 +88,8 @@ macro_rules! named {
 pub(super) use named;
 
 named! {
-    /// A named table of a [`Database`](crate::Database): an ordered map from `K` to `V`. It stands for the table and holds nothing
-    /// of it; it can be cloned, sent to other threads and kept.
+    /// A named table of a [`Database`](crate::Database): an ordered map from `K` to `V`. This is a handle without any content, which a program can
+    /// clone, send to other threads and keep.
     ///
     /// ```
     /// use strandline::{Database, Persist};
@@ -109,20 +109,19 @@ named! {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
-    /// Used in a transaction of another database, every operation is [`Error::Parameter`]; after the table was deleted,
-    /// [`Error::NoTable`].
+    /// Every operation returns [`Error::Parameter`] in a transaction of another database, and [`Error::NoTable`] after the table was deleted.
     Table<K, V>
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// The map, in a transaction in which it can be used.
+    /// Returns the table's map, after a check that the transaction may use it.
     pub(super) fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
         let map = OrderedMap::of(self.handle.at);
         self.handle.check(tx, map.number())?;
         Ok(map)
     }
 
-    /// The table as a typed collection, with which other parts of the pool can be used in the same transaction.
+    /// Returns the table as a typed collection, with which other parts of the pool can be used in the same transaction.
     ///
     /// ```
     /// # use strandline::*;
@@ -137,12 +136,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::NoTable`] if it was deleted, and [`Error::Parameter`] if the transaction is of another database.
+    /// Returns [`Error::NoTable`] if the table was deleted, and [`Error::Parameter`] if the transaction is of another database.
     pub fn collection<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
         self.map(tx)
     }
 
-    /// A copy of the value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the table does not have the key.
     ///
     /// ```
     /// # use strandline::*;
@@ -166,13 +165,15 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.get(tx, key)
     }
 
-    /// Returns what `read` makes of the value of `key`, for which no `String` or `Vec` is allocated: [`OrderedMap::read_with`].
+    /// Calls `read` with the value of `key` and returns its result, without allocating a `String` or `Vec` for the value. See
+    /// [`OrderedMap::read_with`].
     ///
-    /// Nothing is allocated for values of up to 4 KB. In a database on an ordinary file nothing is copied of a value of more than 16 KB that is stored in one
-    /// piece: `read` gets its bytes as they are in the mapping. That holds for [`Database::read`](crate::Database::read) and for snapshots; a transaction that
-    /// writes gets a copy. Values of more than 252 KB are stored in several pieces, and some smaller ones are; [`ValueReader::write_to`](crate::ValueReader::write_to) hands over one
-    /// piece after another. As long as such a transaction or snapshot lasts, space that large values free meanwhile is not used again, so that the file
-    /// grows by what is written instead. Such a transaction counts as one of the 64 snapshots while it lasts; if none is free, it gets a copy.
+    /// A value of up to 4 KB is read without an allocation. In a database on an ordinary file, a value of more than 16 KB that is stored in one piece
+    /// is not copied: `read` gets its bytes directly from the mapped file. This applies to [`Database::read`](crate::Database::read) and to
+    /// snapshots; a transaction that writes gets a copy. Values of more than 252 KB, and some smaller ones, are stored in several pieces.
+    /// [`ValueReader::write_to`](crate::ValueReader::write_to) passes them on piece by piece. As long as such a transaction or snapshot lasts, space
+    /// that large values free meanwhile is not used again, so that new values make the file grow. Such a transaction counts as one of the 64
+    /// snapshots while it lasts. If none is free, it gets a copy.
     ///
     /// ```
     /// # use strandline::*;
@@ -204,7 +205,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// Returns the same errors as [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].
+    /// Returns [`Error::Parameter`] if `read` uses the transaction, and the errors of [`Table::get`].
     pub fn read_with<'p, Q: KeyRef + ?Sized, R>(
         &self,
         tx: &View<'p, impl Control>,
@@ -218,7 +219,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.read_with(tx, key, read)
     }
 
-    /// Returns whether `key` is there.
+    /// Returns whether the table has `key`.
     ///
     /// ```
     /// # use strandline::*;
@@ -241,8 +242,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.contains_key(tx, key)
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Both can be what keys and values are borrowed
-    /// as: `insert(tx, "ann", "text")`.
+    /// Sets the value of `key` to `value`, and returns the previous value if there was one. Both can be given in a borrowed form: `insert(tx, "ann",
+    /// "text")`.
     ///
     /// ```
     /// # use strandline::*;
@@ -267,7 +268,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), value.encoded())
     }
 
-    /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
+    /// Sets the value of `key` to `value`, like [`insert`](Self::insert), but does not read the previous value, which is cheaper if that is large.
     ///
     /// ```
     /// # use strandline::*;
@@ -292,8 +293,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), value.encoded())
     }
 
-    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there this is the fastest way, and
-    /// the one that takes least space: [`OrderedMap::load`].
+    /// Stores pairs that come in ascending order of distinct keys, and returns their number. If the keys are greater than all keys of the table, this
+    /// is the fastest way to store them, and takes the least space. See [`OrderedMap::load`].
     ///
     /// ```
     /// # use strandline::*;
@@ -316,7 +317,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.load(tx, pairs)
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key` and returns its value, or `None` if the table does not have the key.
     ///
     /// ```
     /// # use strandline::*;
@@ -339,7 +340,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.remove(tx, key)
     }
 
-    /// The place of `key`, to look at and to change: [`OrderedMap::entry`].
+    /// Returns the entry of `key`, through which the caller can read and change its value. See [`OrderedMap::entry`].
     ///
     /// ```
     /// # use strandline::*;
@@ -364,7 +365,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.entry(tx, key)
     }
 
-    /// The least key and its value.
+    /// Returns the least key and its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -384,7 +385,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.first(tx)
     }
 
-    /// The greatest key and its value.
+    /// Returns the greatest key and its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -404,7 +405,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.last(tx)
     }
 
-    /// Removes the least key; returns it with its value.
+    /// Removes the least key and returns it with its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -425,7 +426,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.pop_first(tx)
     }
 
-    /// Removes the greatest key; returns it with its value.
+    /// Removes the greatest key and returns it with its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -445,7 +446,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.pop_last(tx)
     }
 
-    /// Returns whether there are no keys.
+    /// Returns whether the table has no keys.
     ///
     /// ```
     /// # use strandline::*;
@@ -461,7 +462,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.is_empty(tx)
     }
 
-    /// Number of keys, at the same cost for a table of any size: [`OrderedMap::len`].
+    /// Returns the number of keys, in the same time for a table of any size. See [`OrderedMap::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -481,7 +482,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.len(tx)
     }
 
-    /// All keys and values in order, from either end.
+    /// Returns an iterator over all keys and values, in order and from either end.
     ///
     /// ```
     /// # use strandline::*;
@@ -507,7 +508,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.iter(tx))
     }
 
-    /// The keys in `keys` and their values in order, from either end: [`OrderedMap::range`].
+    /// Returns an iterator over the keys in `keys` and their values, in order and from either end. See [`OrderedMap::range`].
     ///
     /// ```
     /// # use strandline::*;
@@ -532,7 +533,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.range(tx, keys))
     }
 
-    /// The keys that begin with `prefix`, and their values in order, from either end: [`Prefix`].
+    /// Returns an iterator over the keys that begin with `prefix`, and their values, in order and from either end. See [`Prefix`].
     ///
     /// ```
     /// # use strandline::*;
@@ -557,7 +558,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.prefix(tx, prefix))
     }
 
-    /// A cursor before the least key.
+    /// Creates a cursor before the least key.
     ///
     /// # Errors
     /// Returns the same errors as [`Table::get`].
@@ -565,7 +566,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.cursor(tx))
     }
 
-    /// Removes the keys for which `keep` says no.
+    /// Removes the keys for which `keep` returns `false`.
     ///
     /// ```
     /// # use strandline::*;
@@ -586,7 +587,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.retain(tx, keep)
     }
 
-    /// Removes the keys in `keys` for which `remove` says yes, as the iterator returns them: [`OrderedMap::extract_if`].
+    /// Returns an iterator that removes the keys in `keys` for which `remove` returns `true`. Each key is removed when the iterator returns it. See
+    /// [`OrderedMap::extract_if`].
     ///
     /// ```
     /// # use strandline::*;
@@ -616,7 +618,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.extract_if(tx, keys, remove))
     }
 
-    /// Removes the keys in `keys`, as the iterator returns them: [`OrderedMap::drain`].
+    /// Returns an iterator that removes the keys in `keys`. Each key is removed when the iterator returns it. See [`OrderedMap::drain`].
     ///
     /// ```
     /// # use strandline::*;
@@ -662,7 +664,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.retain(tx, |_, _| false)
     }
 
-    /// Looks the table over for damage, by its types: what is wrong, and nothing if all is well.
+    /// Checks the table by its types, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
