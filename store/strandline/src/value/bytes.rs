@@ -1,7 +1,7 @@
 //! Byte strings and text of any size, as fields.
 //!
 //! ```text
-//! header   word 0 tag · word 1 bytes · word 2 address of the content, 0 if there is none
+//! header   word 0 tag · word 1 number of bytes · word 2 address of the content, 0 if there is none
 //! content  word 0 tag · then the bytes
 //! ```
 
@@ -27,9 +27,9 @@ const LENGTH: u64 = 1;
 const CONTENT: u64 = 2;
 
 handle! {
-    /// A byte string of any size: one word where it is kept, which leads to its bytes.
+    /// A byte string of any size. Its handle is stored as one word, the address of the string.
     ///
-    /// A string that is to be built by several transactions, so that others run between them, grows by [`Bytes::append`].
+    /// If several transactions build a string, so that others can run between them, they can use [`Bytes::append`].
     ///
     /// ```
     /// # use strandline::*;
@@ -53,7 +53,7 @@ fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentA
     Ok((bytes, PersistentAddress::new(content)))
 }
 
-/// Fails unless `content` may be written, with `bytes` bytes.
+/// Checks that `content` may be written and has room for `bytes` bytes.
 fn check_content(tx: &mut impl Transaction, content: PersistentAddress, bytes: u64) -> Result<(), Abort> {
     check_tagged(tx, content, 1 + bytes.div_ceil(8), CONTENT_TAG, "Bytes")
 }
@@ -68,7 +68,7 @@ fn free_content(tx: &mut impl Transaction, content: PersistentAddress) -> Result
     tx.free(content)
 }
 
-/// Looks the string at `at` over; returns it if it is whole.
+/// Checks the string at `at`, and returns its bytes if it is not damaged.
 #[inline]
 pub(crate) fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
     let Some((bytes, content)) = checker.read(|tx| header(tx, at))? else { return Ok(None) };
@@ -85,7 +85,7 @@ pub(crate) fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Resu
     })
 }
 
-/// The same of a text.
+/// Checks the text at `at`, and returns it if it is not damaged.
 pub(crate) fn look_at_text(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<String>> {
     let text = look(checker, at)?.map(String::from_utf8);
     if let Some(Err(_)) = text {
@@ -95,7 +95,7 @@ pub(crate) fn look_at_text(checker: &mut Checker<'_, '_>, at: PersistentAddress)
 }
 
 impl<'p> Bytes<'p> {
-    /// Puts a byte string into the pool.
+    /// Stores a byte string in the pool.
     ///
     /// # Errors
     /// Returns an error if the pool or the log is full, or after a conflict.
@@ -113,7 +113,7 @@ impl<'p> Bytes<'p> {
         self.raw.at
     }
 
-    /// The byte string whose header is at `at`, if it is one: each operation looks.
+    /// Returns the byte string whose header is at `at`. Nothing is checked here: each operation checks the header.
     pub(crate) fn of(at: PersistentAddress) -> Self {
         Self::at(at)
     }
@@ -128,7 +128,7 @@ impl<'p> Bytes<'p> {
         Ok(content)
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     ///
     /// # Errors
     /// Returns [`Error::Dangling`](crate::Error::Dangling) if the string was destroyed, and an error after a conflict.
@@ -136,7 +136,7 @@ impl<'p> Bytes<'p> {
         tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
     }
 
-    /// Returns whether there are no bytes.
+    /// Returns whether the string is empty.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::len`].
@@ -144,7 +144,7 @@ impl<'p> Bytes<'p> {
         Ok(self.len(tx)? == 0)
     }
 
-    /// A copy of the bytes.
+    /// Returns a copy of the bytes.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::len`].
@@ -158,7 +158,7 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Replaces the bytes. If as many words are needed as before, only those that differ are written.
+    /// Replaces the bytes. If the new ones take as many words as the old ones, only the words that differ are written.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::new`] and [`Bytes::len`].
@@ -187,7 +187,8 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Appends bytes. While they fit the block that the string has, only they are written; a larger block is half as large again as needed.
+    /// Appends bytes. As long as they fit into the string's block, only they are written. Otherwise the string moves to a new block, which is half as
+    /// large again as needed.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::set`].
@@ -220,7 +221,7 @@ impl<'p> Bytes<'p> {
             } else {
                 check_content(tx, content, new)?;
             }
-            // From the last word that is in use, which the new bytes may complete.
+            // The write starts with the last word in use, which the new bytes may complete.
             let (full, mut joined) = (old / 8, Vec::new());
             read_bytes(tx, content.word(1 + full), old % 8, &mut joined)?;
             joined.extend_from_slice(bytes);
@@ -229,7 +230,7 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Looks the string over for damage: what is wrong, and nothing if all is well.
+    /// Checks the string for damage, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -254,7 +255,7 @@ impl<'p> Bytes<'p> {
         checker.pointer(self.raw.at, TAG, HEADER_WORDS, "Bytes", look)
     }
 
-    /// Gives the memory back. Every copy of this handle dangles from then on.
+    /// Frees the string's memory. Every copy of this handle dangles afterwards.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::set`].
@@ -269,7 +270,7 @@ impl<'p> Bytes<'p> {
     }
 }
 
-/// Text of any size: one word where it is kept, which leads to its bytes.
+/// Text of any size. Its handle is stored as one word, the address of the text.
 ///
 /// ```
 /// # use strandline::*;
@@ -284,7 +285,7 @@ impl<'p> Bytes<'p> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'p>(Bytes<'p>);
 
-// SAFETY: a handle, stored as its address, with a layout of its own.
+// SAFETY: the handle is stored as its address, with a layout of its own.
 unsafe impl<'p> Persist<'p> for Text<'p> {
     const NAME: &'static str = "Text";
     const LAYOUT: u64 = layout::begin("Text", 0);
@@ -308,11 +309,11 @@ unsafe impl<'p> Persist<'p> for Text<'p> {
     }
 }
 
-// SAFETY: a word.
+// SAFETY: the handle always has one word.
 unsafe impl<'p> Fixed<'p> for Text<'p> {}
 
 impl<'p> Text<'p> {
-    /// Puts a text into the pool.
+    /// Stores a text in the pool.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::new`].
@@ -320,10 +321,10 @@ impl<'p> Text<'p> {
         Bytes::new(tx, text.as_ref()).map(Self)
     }
 
-    /// A copy of the text.
+    /// Returns a copy of the text.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`](crate::Error::Damaged) if it is no UTF-8, and the errors of [`Bytes::get`].
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if the bytes are not valid UTF-8, and the errors of [`Bytes::get`].
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<String> {
         let bytes = self.0.get(tx)?;
         String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
@@ -337,7 +338,7 @@ impl<'p> Text<'p> {
         self.0.set(tx, text.as_ref())
     }
 
-    /// Looks the text over for damage: what is wrong, and nothing if all is well.
+    /// Checks the text for damage, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -360,7 +361,7 @@ impl<'p> Text<'p> {
         checker.pointer(self.0.raw.at, TAG, HEADER_WORDS, "Text", look)
     }
 
-    /// Gives the memory back, as [`Bytes::destroy`].
+    /// Frees the text's memory. Every copy of this handle dangles afterwards.
     ///
     /// # Errors
     /// Returns the same errors as [`Bytes::destroy`].
