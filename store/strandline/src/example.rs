@@ -1,10 +1,10 @@
-//! What the examples in the documentation begin with.
+//! The beginning of the examples in the documentation.
 
 pub use strandline_core::example::{path, path_and_options};
 
 use crate::{Result, Store, Tx};
 
-/// Runs `body` as a transaction on a new store, which has a number as its root and is gone afterwards.
+/// Runs `body` as a transaction on a new store with a number as its root. The store is deleted afterwards.
 ///
 /// # Panics
 /// Panics if the transaction failed.
