@@ -317,7 +317,7 @@ fn without_threads_everything_is_done_by_the_caller() {
             let block = worker.run(|tx| tx.alloc(4 << 20)).unwrap();
             for round in 0..5 {
                 for page in 0..100 {
-                    // Scattered, which several threads would write.
+                    // The pages are scattered, so that several threads would write them.
                     let at = block.byte(4096 * (page * 7 % 1000));
                     worker.run(|tx| tx.write(at, round + page)).unwrap();
                 }
