@@ -9,7 +9,6 @@
 //!
 //! Files of pools are sparse. Only the lines of 64 bytes that are not all zeros are kept, each after its number, and before them the length of the
 //! file.
-//! Files of pools are sparse: the lines of 64 bytes that are not all zeros are kept, each after its number, and first the length of the file.
 
 mod content;
 
