@@ -54,7 +54,7 @@ impl Application<Types> for Texts {
     }
 }
 
-/// There is nobody else.
+/// A network without other nodes.
 struct Nobody;
 
 impl RaftNetworkFactory<Types> for Nobody {
@@ -89,7 +89,7 @@ impl RaftNetwork<Types> for Nobody {
     }
 }
 
-/// Starts a group of one node, which leads it when this returns.
+/// Starts a group of one node. The node leads it when this returns.
 pub async fn alone(db: Database, group: u64) -> Raft {
     let (log, machine) = strandline_raft::open(db, group, Texts).expect("the group opens");
     let config = Arc::new(Config::default().validate().expect("the defaults are valid"));
