@@ -244,7 +244,7 @@ impl<C: Control<Memory = Native>> Database<C> {
                 let tx = snapshot.read();
                 body(self.catalogue(&tx)?, &tx)
             }
-            // A database that is opened for reading only has no snapshots and no writers, so that a transaction sees one moment, too.
+            // This is for a database that is only read. There are no writers, so that a transaction sees one moment, too.
             Err(Error::Unsupported(_) | Error::ReadOnly) => self.read(|tx| body(self.catalogue(tx)?, tx)),
             Err(error) => Err(error),
         }

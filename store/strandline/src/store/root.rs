@@ -204,8 +204,8 @@ fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing
     })
 }
 
-/// Creates the root of a pool that has none, in a transaction of `worker`. [`Store`](crate::Store) does this when it is created; this function is for
-/// memory without a file, as in the crash checker and the simulator.
+/// Creates the root of a pool that has none, in a transaction of `worker`. [`Store`](crate::Store) does this itself. This function is for memory
+/// without a file, as in the crash checker and the simulator.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -243,8 +243,8 @@ pub(crate) fn create<R: Root, C: Control>(
     })
 }
 
-/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: this is for typed code in memory without
-/// a [`Store`](crate::Store), such as the crash checker's, and beside a program's own words.
+/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root. This is for typed code in memory without
+/// a [`Store`](crate::Store), such as the crash checker's, and for pools that also have words that the program lays out itself.
 ///
 /// ```
 /// # use strandline_core::example::*;

@@ -1,4 +1,4 @@
-//! Sessions: a thread keeps a worker.
+//! Sessions, with which a thread keeps a worker.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use strandline_core::transaction::{Runner, Statistics};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
-/// It keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
+/// A session keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
 pub struct Session<R, C: Control<Memory = Native> = Stm> {
     borrowed: Borrowed<Arc<Pool<C>>, C>,
-    /// Where transactions have to wait for the disk.
+    /// Observes transactions that wait for the disk. `None` if none have to.
     writes: Option<WriteObserver>,
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -117,7 +117,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         run::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
-    /// What this session's worker has done so far, in other sessions too: for benchmarks.
+    /// Returns the counts of this session's worker, including those from other sessions. This is for benchmarks.
     #[doc(hidden)]
     pub fn statistics(&self) -> Statistics {
         self.borrowed.peek().map(Runner::statistics).unwrap_or_default()
@@ -125,7 +125,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
-    /// Like [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Store::write`], but does not wait until the transaction is durable. The caller can wait on the ticket that it returns.
     ///
     /// # Errors
     /// Returns the same errors as [`Store::write`].
@@ -136,7 +136,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
         self.write_with_error(body)
     }
 
-    /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type. See [`Store::write_with_error`].
     ///
     /// # Errors
     /// Returns the same errors as [`Store::write`].
