@@ -57,12 +57,12 @@ impl Floor {
             let (device, state, changed) = (&self.device, &state, &changed);
             let block = AlignedBuffer::new(BLOCK_BYTES as usize);
             Box::new(move || {
-                let mut now = state.lock().expect("nobody panics");
+                let mut now = state.lock().expect("no thread panics");
                 now.asked += 1;
                 let own = now.asked;
                 while now.written < own {
                     if now.leading {
-                        now = changed.wait(now).expect("nobody panics");
+                        now = changed.wait(now).expect("no thread panics");
                         continue;
                     }
                     now.leading = true;
@@ -70,7 +70,7 @@ impl Floor {
                     now.block += 1;
                     drop(now);
                     device.write_durable(DeviceFile::Log, at, &block).expect("write a block");
-                    now = state.lock().expect("nobody panics");
+                    now = state.lock().expect("no thread panics");
                     now.written = to;
                     now.leading = false;
                     changed.notify_all();

@@ -110,7 +110,7 @@ impl PmemObj {
     }
 
     fn transaction(&self, body: impl FnOnce()) {
-        let _guard = self.lock.write().expect("nobody panicked");
+        let _guard = self.lock.write().expect("no thread panicked");
         // SAFETY: no transaction runs on this thread. The parameters end with 0, for none.
         unsafe {
             assert_eq!(pmemobj_tx_begin(self.pool, null_mut(), 0 as c_int), 0, "begin");
@@ -146,7 +146,7 @@ impl Worker for &PmemObj {
         self.transaction(|| unsafe { self.insert(key, value) });
     }
     fn get(&mut self, key: u64) -> Option<usize> {
-        let _guard = self.lock.read().expect("nobody panicked");
+        let _guard = self.lock.read().expect("no thread panicked");
         // SAFETY: the lock is held, and an entry has `bytes` bytes after it.
         unsafe {
             let entry = self.find(key);

@@ -35,7 +35,7 @@ pub fn watch(first: First) -> Result<(), Failure> {
             let again = ASKED.swap(true, SeqCst);
             match (&first, again) {
                 (First::Ask, false) => {
-                    eprintln!("ending; what is known is printed (once more to end at once)");
+                    eprintln!("ending: the results so far are printed (press again to end immediately)");
                 }
                 (First::End(text), false) => {
                     eprintln!("{text}");

@@ -356,7 +356,7 @@ impl Database {
         self.0.demand_no_writing()?;
         let under_way = || {
             usage(
-                "transactions or snapshots of the database are under way: end them, iterators over it, values that are open and memory views of values, first",
+                "the database is in use: first end its transactions and snapshots, and close iterators, open values and memory views of values",
             )
         };
         if self.0.turns.has_block() {

@@ -345,7 +345,7 @@ impl Kind {
     pub fn object<'py>(&self, py: Python<'py>, stored: Dynamic) -> PyResult<Bound<'py, PyAny>> {
         let from_iso = |class: &str, text: String| {
             let none =
-                |_| raised("DatabaseError", format!("Python has no {class} for what is stored: {text}"));
+                |_| raised("DatabaseError", format!("Python cannot represent the stored value as {class}: {text}"));
             datetime(py, class)?.call_method1("fromisoformat", (text.as_str(),)).map_err(none)
         };
         Ok(match (self, stored) {
@@ -379,7 +379,7 @@ impl Kind {
             (Self::Dataclass(class), Dynamic::Unit) => class.class.bind(py).call0()?,
             (Self::Enum(class), Dynamic::Variant(name, _)) => class.class.bind(py).get_item(name)?,
             (kind, _) => {
-                let text = format!("Python has no {} for what is stored", kind.name());
+                let text = format!("Python cannot represent the stored value as {}", kind.name());
                 return Err(raised("DatabaseError", text));
             }
         })

@@ -23,7 +23,7 @@ thread_local! {
 pub fn demand_no_source() -> PyResult<()> {
     match READS.get() {
         true => Err(usage(
-            "a file whose bytes are being stored cannot use the database, but for a snapshot that was there before",
+            "a file whose bytes are being stored cannot use the database, except an existing snapshot",
         )),
         false => Ok(()),
     }

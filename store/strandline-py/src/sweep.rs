@@ -30,7 +30,7 @@ fn points(flags: Vec<String>) -> PyResult<Vec<String>> {
 }
 
 fn point(text: &str) -> PyResult<Point> {
-    let value = serde_json::from_str(text).map_err(|error| usage(format!("this is no point: {error}")))?;
+    let value = serde_json::from_str(text).map_err(|error| usage(format!("this is not a point: {error}")))?;
     Point::from_json(&value, &Registry::default()).map_err(usage)
 }
 
@@ -124,5 +124,5 @@ impl Store {
 }
 
 fn unwritten(folder: &Path, error: &std::io::Error) -> PyErr {
-    raised("Error", format!("cannot write what the sweep finds into {}: {error}", folder.display()))
+    raised("Error", format!("cannot write the results of the sweep to {}: {error}", folder.display()))
 }

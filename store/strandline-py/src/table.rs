@@ -283,7 +283,7 @@ impl Table {
         match &self.of_one_state(key.py())?.place {
             Place::Snapshot(open) => open.pieces(key, &self.table, &stored),
             _ => Err(usage(
-                "a transaction lends nothing: read the value, table[key] or table.open(key), or use a snapshot",
+                "values cannot be lent inside a transaction: read the value with table[key] or table.open(key), or use a snapshot",
             )),
         }
     }

@@ -66,7 +66,7 @@ impl Transaction {
 impl Transaction {
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let own = this.get();
-        let again = || usage("a transaction is for one with block: db.write() makes another");
+        let again = || usage("a transaction can be used in only one with block: call db.write() again");
         if !matches!(*own.state(), State::New) {
             return Err(again());
         }
@@ -117,7 +117,7 @@ impl Transaction {
         match &*self.state() {
             State::Over(Some(ticket)) => Ok(ticket.clone_ref(py)),
             _ => Err(usage(
-                "a transaction has a ticket when it was begun by db.write(later=True) and has ended well",
+                "only a transaction of db.write(later=True) has a ticket, after it has ended without an error",
             )),
         }
     }

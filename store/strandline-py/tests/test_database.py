@@ -425,7 +425,7 @@ def test_a_file_whose_bytes_are_stored_cannot_use_the_database(db, tmp_path):
     for ask in asks:
         file = Curious(FILM)
         file.ask = ask
-        with pytest.raises(strandline.UsageError, match="but for a snapshot"):
+        with pytest.raises(strandline.UsageError, match="except an existing snapshot"):
             films.insert_from("ebb", file)
     file = Curious(FILM)
     file.ask = lambda: snapshot[films]["tide"]

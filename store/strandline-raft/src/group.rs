@@ -58,7 +58,7 @@ impl Claim {
     fn new(db: &Database, number: u64) -> Result<Self> {
         if !lock(&OPEN).insert((db.id(), number)) {
             return Err(Error::Parameter(format!(
-                "the Raft group {number} is open: drop its log, its state machine and what reads them first"
+                "the Raft group {number} is open: drop its log, its state machine and their readers first"
             )));
         }
         Ok(Self(db.id(), number))

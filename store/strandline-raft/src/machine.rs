@@ -104,7 +104,7 @@ where
     });
     shared.discard("new", || false)?;
     shared.discard("old", || false)?;
-    shared.remove_parts().map_err(|error| io_error("remove what is left of snapshots", error))?;
+    shared.remove_parts().map_err(|error| io_error("remove the remains of snapshots", error))?;
     let applied: Option<Applied<C>> = group.load(Field::Applied)?;
     group.applied(applied.and_then(|(last, _)| last).map(|last| last.index))?;
     Ok((

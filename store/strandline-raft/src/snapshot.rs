@@ -125,7 +125,7 @@ impl<'f> Reader<'f> {
         let mut magic = [0; MAGIC.len()];
         reader.take(&mut magic)?;
         if &magic != MAGIC {
-            return Err(damaged("it does not begin as one"));
+            return Err(damaged("it does not begin with the header of a snapshot"));
         }
         Ok(reader)
     }
@@ -155,8 +155,8 @@ impl<'f> Reader<'f> {
             2 => Kind::Table,
             3 => Kind::Row,
             4 if into[..] == before.to_le_bytes() && self.left == 0 => return Ok(None),
-            4 => return Err(damaged("its checksum is another")),
-            _ => return Err(damaged("it has a part of no known kind")),
+            4 => return Err(damaged("its checksum does not match")),
+            _ => return Err(damaged("it has a frame of an unknown kind")),
         };
         Ok(Some(kind))
     }

@@ -13,7 +13,8 @@ use strandline_core::structures::Survey;
 
 /// Reports that the block at `at` has no valid `what`, which is a key or a value, of the type `name`.
 pub(crate) fn has_none(checker: &mut Checker<'_, '_>, at: PersistentAddress, what: &str, name: &str) {
-    checker.damaged(format!("what is at {:#x} has no {what} of type {name}", at.offset()));
+    checker
+        .damaged(format!("the entry at {:#x} has a {what} that is not valid for type {name}", at.offset()));
 }
 
 /// Decodes the key and the value of the pair at `at`, which is part of a map. Reports each that is not valid, and returns `None` for it.

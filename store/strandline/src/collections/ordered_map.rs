@@ -293,7 +293,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     pub(super) fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
         if key.len() > PageTree::MAX_KEY_BYTES || bytes >> 32 != 0 {
             return Err(tx.fail(Error::Parameter(format!(
-                "a key of {} encoded bytes with a value of {bytes}: at most {} and 2^32 are possible",
+                "a key of {} encoded bytes with a value of {bytes} bytes: use a key of at most {} bytes, and a value of less than 2^32",
                 key.len(),
                 PageTree::MAX_KEY_BYTES
             ))));
@@ -380,7 +380,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             return Ok(());
         }
         Err(tx.fail(Error::Parameter(
-            "what gives the pairs of a load, or the bytes of a value, has gone back to a savepoint".into(),
+            "the iterator of a load, or the reader of a value, has gone back to a savepoint: it must not do that".into(),
         )))
     }
 
@@ -662,9 +662,9 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx.words(|tx| {
             let tree = self.tree_to_write(tx)?;
             if tx.read(self.number())? != 0 {
-                return Err(
-                    tx.fail(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()))
-                );
+                return Err(tx.fail(Error::Parameter(
+                    "this is a table of a catalogue: delete it with Tables::delete".into(),
+                )));
             }
             tree.destroy(tx)?;
             tx.write(self.raw.at, 0)?;

@@ -121,7 +121,7 @@ fn runs_in_a_circle(
 
 #[cold]
 fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
-    tx.fail(Error::damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+    tx.fail(Error::damaged(format!("the links of a queue form a cycle at {:#x}", at.offset())))
 }
 
 /// Returns the tags of a queue whose items have this layout, and of its nodes.
@@ -180,11 +180,14 @@ pub(crate) fn survey<'v, 'p>(
         node = PersistentAddress::new(next);
     }
     if before != last.node || first.count.is_some() != last.count.is_some() {
-        checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+        checker.damaged(format!(
+            "the last item of the queue at {:#x} is not the one in its header",
+            at.offset()
+        ));
     } else if counted.is_some_and(|counted| counted != items) {
         let counted = counted.unwrap_or_default();
         checker.damaged(format!(
-            "the queue at {:#x} has {items} items, and its counts say {counted}",
+            "the queue at {:#x} has {items} items, but its counts say {counted}",
             at.offset()
         ));
     }
@@ -516,7 +519,9 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
             tx.read(at.word(1))
         })?;
         if number != 0 {
-            return Err(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()));
+            return Err(Error::Parameter(
+                "this is a table of a catalogue: delete it with Tables::delete".into(),
+            ));
         }
         self.clear(tx)?;
         tx.words(|tx| {

@@ -233,7 +233,7 @@ impl Ahead {
 
 #[cold]
 fn astray(tx: &mut impl Read) -> Abort {
-    tx.fail(Error::damaged("an ordered map has a key astray"))
+    tx.fail(Error::damaged("a key of an ordered map is out of order"))
 }
 
 fn slice_of(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
@@ -324,8 +324,10 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
     #[cold]
     fn invalid(&mut self) -> Error {
         let at = self.map.address().offset();
-        let damaged =
-            format!("an ordered map at {at:#x} has an impossible key, or no value of type {}", V::NAME);
+        let damaged = format!(
+            "the ordered map at {at:#x} has a key that is not valid, or a value that is not of type {}",
+            V::NAME
+        );
         let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::damaged(damaged))));
         let error = error.expect_err("it has failed");
         self.end(error)

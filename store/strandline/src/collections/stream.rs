@@ -94,7 +94,8 @@ impl<C: Control> ValueReader<'_, '_, C> {
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let bytes = self.len();
         if at.checked_add(into.len() as u64).is_none_or(|end| end > bytes) {
-            let what = format!("a value of {bytes} bytes has not {} from byte number {at} on", into.len());
+            let what =
+                format!("a value of {bytes} bytes does not have {} bytes from offset {at} on", into.len());
             return Err(Error::Parameter(what));
         }
         self.tx.words(|tx| self.value.read_at(tx, at, into))
@@ -129,7 +130,7 @@ impl<C: Control> ValueReader<'_, '_, C> {
                 ControlFlow::Continue(())
             }
             Err(error) => {
-                failed = Err(Error::io("write a value where it is wanted", error));
+                failed = Err(Error::io("write a value to the given writer", error));
                 ControlFlow::Break(())
             }
         };

@@ -142,7 +142,10 @@ pub(crate) fn survey<'v, 'p>(
         let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
         if first == 0 {
             if used > 0 {
-                checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+                checker.damaged(format!(
+                    "the vector at {:#x} lacks segment {slot}, which its length needs",
+                    at.offset()
+                ));
             }
             continue;
         }
@@ -257,7 +260,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     fn outside(tx: &mut impl Transaction, index: u64, length: u64) -> Abort {
-        tx.fail(Error::Parameter(format!("element {index} of a vector of {length} elements")))
+        tx.fail(Error::Parameter(format!("a vector of {length} elements has no element {index}")))
     }
 
     /// Returns the number of elements.

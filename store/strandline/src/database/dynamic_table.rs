@@ -264,7 +264,7 @@ impl DynamicTable {
         match self.codecs.has_bytes {
             true => Ok(()),
             false => Err(Error::Parameter(format!(
-                "the values of the table `{}` are not bytes, and only these are read and stored piece by piece",
+                "the values of the table `{}` are not bytes: other types cannot be read and stored piece by piece",
                 self.name()
             ))),
         }

@@ -46,7 +46,7 @@ impl<'t> Rows<'t> {
 
     fn write(&self, key: Dynamic, value: Dynamic) -> Result<EncodedRow> {
         let none = |what: &str, of: &Dynamic| {
-            Error::Parameter(format!("no {what} of the table `{}`: {of:?}", self.about.name))
+            Error::Parameter(format!("not a valid {what} of the table `{}`: {of:?}", self.about.name))
         };
         let (key, value) = match self.about.kind {
             TableKind::Table => (key, value),

@@ -187,7 +187,9 @@ impl<C: Control<Memory = Native>> Database<C> {
                 return Err(match refused {
                     Error::TableTypes { table, differences } => Error::TableTypes {
                         table,
-                        differences: format!("{differences}\nand cannot become what is expected:{reasons}"),
+                        differences: format!(
+                            "{differences}\nand cannot be converted to the expected types:{reasons}"
+                        ),
                     },
                     other => other,
                 });

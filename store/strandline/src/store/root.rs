@@ -154,7 +154,8 @@ pub(crate) fn visit_description<'p, C: Control>(
 pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
     if found.schema.is_null() {
         return Err(Error::Unsupported(
-            "the pool does not say what types its root is made of: only its program can read it".into(),
+            "the pool has no description of its root's types: only the program that wrote it can read it"
+                .into(),
         ));
     }
     schema(tx, found)
@@ -172,7 +173,7 @@ fn schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schem
         return Ok(Schema::default());
     }
     let bytes = Bytes::of(found.schema).get(tx)?;
-    Schema::of_bytes(&bytes).ok_or_else(|| Error::damaged("the description of the root's types is none"))
+    Schema::of_bytes(&bytes).ok_or_else(|| Error::damaged("the description of the root's types is not valid"))
 }
 
 /// Writes the description of a root of type `T` whose value is at `value`.

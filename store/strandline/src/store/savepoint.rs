@@ -76,7 +76,10 @@ impl<C: Control> Savepoint<'_, '_, C> {
         if self.tx.words(|tx| tx.roll_back_to(self.number))? {
             return Ok(());
         }
-        Err(Error::Parameter("an earlier savepoint was rolled back to, and this one is gone".into()))
+        Err(Error::Parameter(
+            "the transaction was rolled back to an earlier savepoint, so that this one no longer exists"
+                .into(),
+        ))
     }
 }
 

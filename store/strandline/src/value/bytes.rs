@@ -89,7 +89,7 @@ pub(crate) fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Resu
 pub(crate) fn look_at_text(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<String>> {
     let text = look(checker, at)?.map(String::from_utf8);
     if let Some(Err(_)) = text {
-        checker.damaged(format!("the text at {:#x} is no UTF-8", at.offset()));
+        checker.damaged(format!("the text at {:#x} is not valid UTF-8", at.offset()));
     }
     Ok(text.and_then(Result::ok))
 }

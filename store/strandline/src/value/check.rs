@@ -309,7 +309,7 @@ impl<'v, 'p> Checker<'v, 'p> {
             Some((None, _)) => "where no block begins".to_owned(),
             Some((_, false)) => "where nothing is allocated".to_owned(),
             Some((Some(bytes), true)) if bytes / 8 < words => {
-                format!("of {words} words, where there is room for {}", bytes / 8)
+                format!("where a block has room for only {} of its {words} words", bytes / 8)
             }
             Some(_) => match self.reached.entry(at) {
                 Entry::Vacant(entry) => {
@@ -322,7 +322,7 @@ impl<'v, 'p> Checker<'v, 'p> {
                 Entry::Occupied(entry) => format!("where {} was found already", entry.get().what),
             },
         };
-        self.damaged(format!("{what} is said to be at {:#x}, {problem}", at.offset()));
+        self.damaged(format!("{what} should be at {:#x}, {problem}", at.offset()));
         Ok(false)
     }
 }
@@ -364,9 +364,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         }
         match self.read(|tx| tx.read(at))? {
             Some(found) if found == tag => return Ok(true),
-            Some(_) => {
-                self.damaged(format!("{what} is said to be at {:#x}, which has another tag", at.offset()))
-            }
+            Some(_) => self.damaged(format!("{what} should be at {:#x}, which has another tag", at.offset())),
             None => {}
         }
         Ok(false)

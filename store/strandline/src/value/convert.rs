@@ -55,7 +55,9 @@ impl Conversion {
         // The values that a handle refers to may have changed as well.
         let plain = |form: Option<Form>| form.filter(|form| !form.facts.has_handles);
         let Some((from, to)) = plain(old).zip(plain(Form::of(to, new))) else {
-            return Err(format!("\n  {from} holds what is not described, as a pointer or a collection"));
+            return Err(format!(
+                "\n  {from} contains a pointer, a collection, or a type without a description"
+            ));
         };
         let mut planner = Planner { reasons: String::new() };
         let plan = planner.plan("value", &from, &to);
@@ -112,9 +114,9 @@ impl Planner {
                 self.named(from, to)
             }
             (_, Kind::Option(to)) => Plan::Some(Box::new(self.plan(path, from, to)), to.clone()),
-            _ => {
-                self.refuse(format!("\n  {path}: only numbers can become wider, and a value an option of it"))
-            }
+            _ => self.refuse(format!(
+                "\n  {path}: only numbers can become wider, and a value can become an option"
+            )),
         }
     }
 
@@ -142,12 +144,14 @@ impl Planner {
         let is_changed = !have_the_same_fields(old, new);
         if is_changed && new.version == old.version {
             self.refuse(format!(
-                "\n  {name}: it has changed; say so by its version: #[persist(version = {})]",
+                "\n  {name}: it has changed: raise its version with #[persist(version = {})]",
                 u64::from(old.version) + 1
             ));
         }
         if old.is_enum != new.is_enum {
-            return self.refuse(format!("\n  {name}: a structure is no enumeration"));
+            return self.refuse(format!(
+                "\n  {name}: a structure cannot become an enumeration, nor an enumeration a structure"
+            ));
         }
         let mut variants = Vec::with_capacity(old.variants.len());
         for (number, before) in old.variants.iter().enumerate() {
@@ -160,7 +164,7 @@ impl Planner {
                 variants.push(VariantPlan(now, fields));
             } else {
                 self.refuse(format!(
-                    "\n  {name}::{}: values of it would have nowhere to go; #[persist(was = \"…\")] gives it another name",
+                    "\n  {name}::{}: the variant was removed, but values may have it: mark the variant that replaces it with #[persist(was = \"…\")]",
                     before.name
                 ));
             }
@@ -182,7 +186,7 @@ impl Planner {
                 (None, Some(default)) => FieldPlan::New(default.clone()),
                 (None, None) => {
                     self.refuse(format!(
-                        "\n  {path}: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+                        "\n  {path}: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]"
                     ));
                     FieldPlan::New(Vec::new())
                 }
@@ -559,12 +563,11 @@ mod tests {
         }
         assert_eq!(
             refused::<before::Person, changed::Person>(),
-            "\n  Person._name: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]\
-             \n  Person._age: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+            "\n  Person._name: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]\
+             \n  Person._age: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]"
         );
         assert!(
-            refused::<before::Shape, changed::Shape>()
-                .contains("Shape::Circle: values of it would have nowhere")
+            refused::<before::Shape, changed::Shape>().contains("Shape::Circle: the variant was removed")
         );
         assert!(refused::<u64, u32>().contains("only numbers can become wider"));
         let back = refused::<now::Person, before::Person>();

@@ -131,7 +131,7 @@ impl KeyBytes {
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
     note = "possible are numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples and arrays of them, and types with `#[derive(Key)]`",
-    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`), or `#[persist(with = module)]` on the field"
+    note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`), or put `#[persist(with = module)]` on the field"
 )]
 ///
 ///
@@ -166,7 +166,7 @@ pub unsafe trait KeyRef {
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
     note = "possible are numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples and arrays of them, and types with `#[derive(Key)]`",
-    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`), or `#[persist(with = module)]` on the field"
+    note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`), or put `#[persist(with = module)]` on the field"
 )]
 pub unsafe trait Key: KeyRef + Sized {
     /// The type's name in errors.

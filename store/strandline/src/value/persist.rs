@@ -21,7 +21,7 @@ pub struct Invalid;
 
 impl std::fmt::Display for Invalid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("these words are no value of the type")
+        f.write_str("the words are not a valid value of the type")
     }
 }
 
@@ -125,9 +125,9 @@ impl Stored<'_> {
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool",
     label = "not a type that a pool can hold",
-    note = "a type of yours: `#[derive(Persist)]` on it",
-    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`, `bytes`), or `#[persist(with = module)]` on the field, or `#[persist(skip)]`",
-    note = "what points to something: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
+    note = "for your own type: add `#[derive(Persist)]`",
+    note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`, `bytes`), or put `#[persist(with = module)]` or `#[persist(skip)]` on the field",
+    note = "for a pointer or a collection: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
 )]
 pub unsafe trait Persist<'p>: Sized {
     /// The type's name, which is used in messages and is part of the layout.

@@ -254,7 +254,7 @@ pub(crate) fn invalid(tx: &mut impl Read, at: PersistentAddress, expected: &'sta
 
 /// Returns the message about words that are not a valid value of the type `expected`.
 pub(crate) fn no_value(at: PersistentAddress, expected: &str) -> String {
-    format!("what is at {:#x} is no value of type {expected}", at.offset())
+    format!("the value at {:#x} is not valid for type {expected}", at.offset())
 }
 
 /// Reads the words of the structure at `at`, which must begin with `tag`.

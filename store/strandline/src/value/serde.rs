@@ -62,11 +62,14 @@ impl<T: DeserializeOwned> Serde<T> {
         let mut rest = self.bytes.as_slice();
         let value = ciborium::from_reader(&mut rest);
         let wrong = |why: &dyn fmt::Display| {
-            Error::Parameter(format!("the bytes are no value of {}: {why}", std::any::type_name::<T>()))
+            Error::Parameter(format!(
+                "the bytes are not a valid value of {}: {why}",
+                std::any::type_name::<T>()
+            ))
         };
         match value {
             Ok(value) if rest.is_empty() => Ok(value),
-            Ok(_) => Err(wrong(&"there are more of them")),
+            Ok(_) => Err(wrong(&"further bytes follow it")),
             Err(error) => Err(wrong(&error)),
         }
     }

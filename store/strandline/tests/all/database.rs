@@ -171,10 +171,10 @@ fn other_types_are_refused_with_what_differs() {
     assert_eq!(
         fields,
         "\n  Person.born: Option<u16> became u16\n  Person.mail: String: new\
-         \nand cannot become what is expected:\
-         \n  Person: it has changed; say so by its version: #[persist(version = 2)]\
-         \n  Person.born: only numbers can become wider, and a value an option of it\
-         \n  Person.mail: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+         \nand cannot be converted to the expected types:\
+         \n  Person: it has changed: raise its version with #[persist(version = 2)]\
+         \n  Person.born: only numbers can become wider, and a value can become an option\
+         \n  Person.mail: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]"
     );
     let key = said(db.table::<u32, Person>("people").map(drop));
     assert_eq!(key, "\n  key: u64 is expected to be u32");

@@ -167,7 +167,7 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
     store.close().unwrap();
     let pool = open(&path);
     assert_eq!(pool.check().unwrap(), damage);
-    assert!(damage[0].starts_with("Text is said to be at"), "{damage:?}");
+    assert!(damage[0].starts_with("Text should be at"), "{damage:?}");
     assert!(matches!(pool.lost_memory(), Err(Error::Damaged { .. })));
     // The parts without damage are shown.
     let mut rows = 0;
@@ -228,7 +228,7 @@ fn what_hangs_from_rows_is_looked_over() {
         })
         .unwrap();
     let damage = store.check().unwrap();
-    assert!(damage[0].starts_with("Node is said to be at"), "{damage:?}");
+    assert!(damage[0].starts_with("Node should be at"), "{damage:?}");
     store.close().unwrap();
     assert_eq!(open(&path).check().unwrap(), damage);
 }

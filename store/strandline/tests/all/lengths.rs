@@ -414,8 +414,8 @@ fn a_wrong_number_is_damage() {
         (map.word(8 * 15), "has 500 keys, and its counters say 501"),
         (small.word(8), "the hash map at"),
         (large, "has 500 keys, and its counters say 501"),
-        (queue.word(9), "has 500 items, and its counts say 501"),
-        (queue.word(17), "has 500 items, and its counts say 499"),
+        (queue.word(9), "has 500 items, but its counts say 501"),
+        (queue.word(17), "has 500 items, but its counts say 499"),
     ] {
         let mut add = |change: i64| {
             worker

@@ -153,7 +153,7 @@ impl Wanted {
                 TableKind::Table | TableKind::Multimap => (format!("{} by {}", to.value, to.key), "keys"),
             };
             said += &format!(
-                "\n  a migration to {to} is under way, {moved} {what} so far: open it with these types to go on"
+                "\n  a migration to {to} is under way, {moved} {what} so far: open it with these types to continue"
             );
         }
         if said.is_empty() { Ok(()) } else { Err(self.refuse(name, said)) }

@@ -10,7 +10,7 @@ use strandline_core::structures::type_layout as layout;
 fn check_name(types: &Types, name: &str) -> Result<()> {
     if !matches!(Shape::of(name), Some(Shape::Named(own)) if own == name) {
         return Err(Error::Parameter(format!(
-            "a type cannot have the name {name}, which stands for another one"
+            "a type cannot be named {name}, which is the name of another type"
         )));
     }
     match types.get(name) {
@@ -64,7 +64,13 @@ impl Types {
             let refused =
                 |what: &str| Error::Parameter(format!("the field {field} of {name} {what} {type_name}"));
             let codec = Codec::new(type_name, self).ok_or_else(|| refused("cannot be of the type"))?;
-            hash = layout::field(hash, field, codec.layout(false).map_err(|_| refused("is of the type"))?);
+            hash = layout::field(
+                hash,
+                field,
+                codec
+                    .layout(false)
+                    .map_err(|_| refused("has a type whose description contradicts itself:"))?,
+            );
             let default = default.map(|default| codec.write_inside(default)).transpose();
             described.push(FieldDescription {
                 name: (*field).to_owned(),
