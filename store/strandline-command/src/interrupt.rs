@@ -14,7 +14,7 @@ use crate::{Failure, Place};
 static ASKED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// What the program does at the first signal.
+/// The program's reaction to the first signal.
 #[derive(Clone, Debug)]
 pub enum First {
     /// The subcommand polls [`is_asked`] and finishes.
