@@ -87,13 +87,13 @@ enum Numbered {
 }
 macro_rules! made {
     ($(#[$a:meta])* $v:vis $n:ident $f:ident $t:ty) => {
-        /// Made.
+        /// A structure that a macro makes.
         #[derive(Persist)]
         $v struct $n { $f: $t, #[doc = "Another."] $v other: Option<$t> }
-        /// Of a module.
+        /// A module that a macro makes.
         pub mod inner {
             use super::*;
-            /// Made, too.
+            /// A tuple structure that a macro makes.
             #[derive(Persist)]
             pub struct InTuple($v $t, $t);
         }

@@ -79,7 +79,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Self::with_tag(tx, Self::TAG)
     }
 
-    /// Creates an empty map with a tag that the caller knows.
+    /// Creates an empty map with this tag, for a caller that does not know the types.
     pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
         tx.words(|tx| {
             // The header gets a cache line of its own, because every reader reads it.

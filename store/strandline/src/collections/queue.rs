@@ -206,7 +206,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         Self::with_tag(tx, Self::TAG)
     }
 
-    /// Creates an empty queue with a tag that the caller knows.
+    /// Creates an empty queue with this tag, for a caller that does not know the type.
     pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;

@@ -249,7 +249,7 @@ impl Form {
 
 /// One level of a value that is being decoded.
 pub(crate) enum Node<'f> {
-    /// A value without parts, which is still to be taken.
+    /// A value without parts. The body still has to take it from the source.
     Plain(&'f Shape),
     /// The form of the option's value, if it has one.
     Option(Option<&'f Form>),

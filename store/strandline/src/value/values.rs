@@ -293,8 +293,8 @@ macro_rules! owns_those_of {
 }
 pub(super) use owns_those_of;
 
-// SAFETY: the option stores the words of `T`, as `T` stores them, after a number unless `T`'s values are never all zeros. `T`'s layout is part of
-// this layout.
+// SAFETY: the option stores the words of `T`, as `T` stores them. A number before them says whether there is a value; it is left out if no value of
+// `T` is all zeros. `T`'s layout is part of this layout.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
     const NAME: &'static str = "Option";
     const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);

@@ -42,7 +42,7 @@ fn anchors(page: &str) -> HashSet<String> {
     let mut anchors = HashSet::new();
     for heading in prose(page).filter_map(|line| line.strip_prefix('#')) {
         let text = heading.trim_start_matches('#').trim();
-        // A link in a heading counts with its text.
+        // A link in a heading contributes only its text to the heading's name.
         let text: String =
             text.split("](").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect();
         let kept = text

@@ -311,7 +311,7 @@ fn of_time(text: &str) -> Option<(i64, i64)> {
     Some((3_600 * hour + 60 * minute + second - leap, leap * i64::from(SECOND) + nanos))
 }
 
-/// Returns the numbers as which the date or time is stored: the inverse of [`moment`].
+/// Returns the stored form of the date or time that is written as `text`: the inverse of [`moment`].
 fn of_moment(name: &str, text: &str) -> Option<Dynamic> {
     let (signed, unsigned) =
         (|number: i64| Dynamic::Signed(number.into()), |number: i64| Dynamic::Unsigned(number as u128));

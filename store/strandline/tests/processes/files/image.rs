@@ -43,7 +43,7 @@ impl Change {
 #[derive(Default)]
 struct Stored {
     durable: Vec<u8>,
-    /// The changes that need not be durable, in order. Each has a mark that says whether it is durable after all.
+    /// The changes that may not be durable yet, in order. Each is marked if it is durable after all.
     pending: Vec<(Change, bool)>,
     /// The contents that reads return. They differ from the medium's if it may never get some of them: after a write or a flush that failed.
     shown: Option<Vec<u8>>,
@@ -59,7 +59,7 @@ struct Renaming {
 pub struct Disk {
     files: Vec<Stored>,
     names: BTreeMap<String, Inode>,
-    /// Changes of names that need not be durable.
+    /// The changes of names that may not be durable yet.
     pending: Vec<Renaming>,
     /// The names that the running system shows.
     seen: BTreeMap<String, Inode>,
@@ -77,7 +77,7 @@ enum Mood {
     Everything,
     /// All changes up to some time.
     Prefix,
-    /// Each sector or page is chosen independently. This is the probability in percent that it has its last contents.
+    /// The state of each sector or page is drawn independently: `percent` is the probability that it has its last contents.
     Each {
         unit: usize,
         percent: u32,
@@ -417,7 +417,7 @@ pub fn write(image: &Image, folder: &Path) {
         names.insert(*inode, name);
         let file = std::fs::File::create_new(path).unwrap();
         file.set_len(bytes.len() as u64).unwrap();
-        // Zeros stay holes.
+        // Pieces of zeros are not written, so that they stay holes.
         for (at, piece) in bytes.chunks(1 << 14).enumerate() {
             if piece.iter().any(|&byte| byte != 0) {
                 file.write_all_at(piece, (at << 14) as u64).unwrap();

@@ -19,7 +19,7 @@ use super::trace::{Call, Stop, Traced};
 /// A file, whatever its names.
 pub type Inode = usize;
 
-/// One event.
+/// An event in the life of a process: a mark, or a change to the folder.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The process wrote a mark.
