@@ -4,7 +4,8 @@
 //! header   word 0 tag · words 1 to 4 the header of the key-value store. Bits 16 to 63 of word 4 are the address of the counters, 0 if there are none
 //! ```
 //!
-//! A map with the smallest number of buckets gets its counters when it adds its second table. Until then it has few keys, and a walk counts them.
+//! A map with the smallest number of buckets gets its counters when the first bucket becomes a further table. Until then it has few keys, and a
+//! walk counts them.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -335,8 +336,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// that insert or remove keys at the same time. Insertions and removals by different threads do not conflict because of the count: each worker
     /// counts on a cache line of its own.
     ///
-    /// In a map that was created by an earlier version of the library, a walk over all keys counts them, unless the map has 8 buckets and has added
-    /// its second table since.
+    /// In a map that was created by an earlier version of the library, a walk over all keys counts them. A map with 8 buckets is the exception, if
+    /// the first of them has become a further table since.
     ///
     /// ```
     /// # use strandline::*;

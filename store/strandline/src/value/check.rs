@@ -152,7 +152,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(Self::walk(tx, &|_| (), begin)?.damage)
     }
 
-    /// Like `run`, but returns an error if no damage was found, but a type that only the program can read.
+    /// Like `run`, but returns an error if the walk found no damage but met a type that only the program can read.
     pub(crate) fn run_described<C: Control>(
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,

@@ -163,7 +163,7 @@ fn overlay() {
 
 #[test]
 fn tmpfs() {
-    // If the file system is full, holes cannot even be read.
+    // On a full tmpfs, holes cannot even be read.
     explore("tmpfs", &[WHOLE], &[]);
 }
 

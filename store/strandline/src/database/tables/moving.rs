@@ -65,7 +65,7 @@ pub(crate) struct Tally {
     target: u64,
     /// Number of rows that this run has moved.
     moved: u64,
-    /// Number of rows that these have added to the target.
+    /// Number of rows that the moved rows have added to the target.
     kept: u64,
 }
 

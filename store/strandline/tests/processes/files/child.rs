@@ -23,7 +23,7 @@ use strandline_core::{Domain, Error, Options, Result};
 const CHILD: &str = "STRANDLINE_FILES_CHILD";
 /// Number of blobs in a pool.
 const BLOBS: u64 = 40;
-/// Number of transactions whose numbers a pool holds.
+/// Number of transactions at the end whose numbers a pool keeps.
 const LAST: u64 = 10;
 /// Number of rows in bulk.
 const BULK: u64 = 12;
