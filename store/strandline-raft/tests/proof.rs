@@ -239,7 +239,7 @@ async fn fill(client: Arc<reqwest::Client>, urls: Vec<String>, value: String) {
             client.put(&url).body(value.clone()).send().await.is_ok_and(|put| put.status().is_success())
         };
         while !put().await {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nobody takes a value for a minute");
+            assert!(begun.elapsed() < Duration::from_secs(60), "no node accepts a value for a minute");
         }
     }
 }

@@ -40,7 +40,7 @@ fn what_was_reported_as_durable_survives_a_power_failure() {
     // A report that comes before the flush on which it relies.
     for kind in ["log", "vote", "snapshot"] {
         let found = explore(&Arc::new(reported_early(&events, kind)));
-        assert!(found.is_err(), "nobody notices that a {kind} is reported too early");
+        assert!(found.is_err(), "it goes unnoticed that a {kind} is reported too early");
     }
 }
 

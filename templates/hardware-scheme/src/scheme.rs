@@ -336,7 +336,7 @@ mod tests {
                 let bounds = bounds(shape.histories, shape.transactions);
                 sample(case, bounds, &Session::new(), |_| ()).is_ok_and(|outcome| outcome.violation.is_some())
             });
-            assert!(found, "nobody notices that {} is left out", omitted.name());
+            assert!(found, "it goes unnoticed that {} is left out", omitted.name());
         }
     }
 }

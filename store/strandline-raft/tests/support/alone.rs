@@ -73,7 +73,7 @@ impl RaftNetwork<Types> for Nobody {
         _: AppendEntriesRequest<Types>,
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failure> {
-        unreachable!("there is nobody else")
+        unreachable!("there is no other node")
     }
 
     async fn install_snapshot(
@@ -81,11 +81,11 @@ impl RaftNetwork<Types> for Nobody {
         _: InstallSnapshotRequest<Types>,
         _: RPCOption,
     ) -> Result<InstallSnapshotResponse<u64>, Failure<RaftError<u64, InstallSnapshotError>>> {
-        unreachable!("there is nobody else")
+        unreachable!("there is no other node")
     }
 
     async fn vote(&mut self, _: VoteRequest<u64>, _: RPCOption) -> Result<VoteResponse<u64>, Failure> {
-        unreachable!("there is nobody else")
+        unreachable!("there is no other node")
     }
 }
 

@@ -35,14 +35,14 @@ pub(super) fn take<'w>(from: &mut &'w [u64], count: usize) -> Result<&'w [u64], 
 /// Stores one word, and returns the remaining words.
 #[inline]
 pub(super) fn put(word: u64, into: &mut [u64]) -> &mut [u64] {
-    let (first, rest) = into.split_first_mut().expect("there is room for what `words` says");
+    let (first, rest) = into.split_first_mut().expect("the buffer has as many words as `words` returned");
     *first = word;
     rest
 }
 
 /// Stores some bytes, and returns the remaining bytes.
 pub(super) fn put_bytes<const N: usize>(bytes: [u8; N], into: &mut [u8]) -> &mut [u8] {
-    let (first, rest) = into.split_first_chunk_mut().expect("there is room for what `PACKED` says");
+    let (first, rest) = into.split_first_chunk_mut().expect("the buffer has as many bytes as `PACKED`");
     *first = bytes;
     rest
 }

@@ -104,7 +104,7 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
             Store::<Bank>::open_existing(copy, &Options { domain: other, ..options.clone() }).unwrap();
         let (sum, transfers) = total(&restored).unwrap();
         assert_eq!(sum, 500 * 100);
-        assert!(transfers >= before, "what was acknowledged before the copy began is in it");
+        assert!(transfers >= before, "writes that were acknowledged before the copy began are in it");
         restored.usage().unwrap();
         restored.write(|tx, root| root.update(tx, |bank| bank.transfers = 0)).unwrap();
     }

@@ -311,7 +311,7 @@ fn closing_beside_everything_else() {
         loop {
             match db.close() {
                 Ok(()) => break,
-                Err(Error::InUse { .. }) => assert!(db.list().is_ok(), "what is refused ends nothing"),
+                Err(Error::InUse { .. }) => assert!(db.list().is_ok(), "a refused call ends nothing"),
                 Err(error) => panic!("{error}"),
             }
         }

@@ -137,7 +137,7 @@ fn a_failure_before_is_not_forgiven() {
         let all = root.get(tx)?;
         all.vector.push(tx, &(1, true))?;
         assert!(all.vector.set(tx, 1 << 40, &(1, true)).is_err());
-        assert!(all.text.check(tx).is_err(), "else what came before would be committed");
+        assert!(all.text.check(tx).is_err(), "otherwise the earlier writes would be committed");
         Ok(())
     });
     assert!(matches!(nowhere, Err(Error::Parameter(_))), "{nowhere:?}");

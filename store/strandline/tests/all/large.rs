@@ -69,11 +69,11 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
         for number in 0..ROWS {
             shelf.rows.insert(tx, &number, &row(number))?;
         }
-        assert_eq!(shelf.rows.get(tx, &(ROWS - 1))?, Some(row(ROWS - 1)), "it sees what it has written");
+        assert_eq!(shelf.rows.get(tx, &(ROWS - 1))?, Some(row(ROWS - 1)), "it sees its own writes");
         Err::<(), _>(Error::Aborted)
     });
     assert!(matches!(given_up, Err(Error::Aborted)), "{given_up:?}");
-    assert!(runs <= 3, "with what is left of the log, with all of it, and without");
+    assert!(runs <= 3, "with the rest of the log, with all of it, and without it");
     let rows = |store: &Store<Shelf<'static>, C>| {
         store.read(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap()
     };

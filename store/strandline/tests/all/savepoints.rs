@@ -165,7 +165,7 @@ fn what_was_made_since_a_savepoint_is_gone_for_its_pointers_too() {
             })
             .map_or_else(
                 |error| assert!(matches!(error, Error::Dangling { .. }), "{error}"),
-                |()| panic!("it read what is not there"),
+                |()| panic!("it read a value that does not exist"),
             );
     }
     assert_eq!(store.lost_memory().unwrap().blocks, 0);

@@ -109,7 +109,7 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
             Ok(is_right)
         });
         match done {
-            Ok(is_right) => assert!(is_right, "a block is not what it was"),
+            Ok(is_right) => assert!(is_right, "a block has lost its content"),
             Err(Error::Full { .. }) => {
                 self.refused += 1;
                 // This makes room, so that the next allocations do not fail as well.
@@ -129,7 +129,7 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
             let slot = PersistentAddress::new(tx.read(root)?).word(slot);
             free(tx, slot)
         })?;
-        assert!(is_right, "a block is not what it was");
+        assert!(is_right, "a block has lost its content");
         Ok(())
     }
 
@@ -199,7 +199,7 @@ fn fill<C: Control<Memory = Native>>(control: C, domain: Domain, folder: &Path, 
             tx.free(slots)?;
             Ok(is_right)
         });
-        assert!(freed.unwrap(), "a block is not what it was");
+        assert!(freed.unwrap(), "a block has lost its content");
     }
     let usage = pool.usage().unwrap();
     assert_eq!(usage.objects, 0, "{usage:?}");

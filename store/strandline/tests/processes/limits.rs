@@ -326,7 +326,10 @@ fn without_threads_everything_is_done_by_the_caller() {
                     .run(|tx| (0..1500).try_for_each(|word| tx.write(block.word(3 * word + 1), round)))
                     .unwrap();
                 let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), round)).unwrap();
-                assert!(pool.ticket(transaction).unwrap().is_durable().unwrap(), "nobody flushes it later");
+                assert!(
+                    pool.ticket(transaction).unwrap().is_durable().unwrap(),
+                    "no thread flushes it later"
+                );
             }
             worker.run(|tx| (0..1 << 19).try_for_each(|word| tx.write(block.word(word), word))).unwrap();
             drop(worker);

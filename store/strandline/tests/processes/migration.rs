@@ -67,7 +67,7 @@ fn a_migration_survives_kills() {
         let all: Vec<_> = db.read(|tx| rows.iter(tx)?.collect::<Result<_, _>>()).unwrap();
         let mut keys: Vec<u64> = all.iter().map(|(_, (_, key))| *key).collect();
         keys.sort_unstable();
-        assert!(keys.into_iter().eq(0..ROWS), "all are there, and none twice");
+        assert!(keys.into_iter().eq(0..ROWS), "each is there exactly once");
         assert!(
             all.iter().all(|(key, (text, own))| *key == (own % 10, *own) && *text == format!("row {own}"))
         );

@@ -533,7 +533,7 @@ impl Recorder {
             libc::SYS_mkdirat => self.refuse(call, self.path(a[0], a[1])),
             libc::SYS_sendfile => self.refuse(call, self.descriptor(a[0]).into()),
             libc::SYS_copy_file_range | libc::SYS_splice => self.refuse(call, self.descriptor(a[2]).into()),
-            libc::SYS_io_uring_setup => panic!("the recorder does not see what io_uring does"),
+            libc::SYS_io_uring_setup => panic!("the recorder does not see calls through io_uring"),
             _ => None,
         }
     }
