@@ -470,7 +470,7 @@ mod tests {
     fn comes_back<T: for<'p> Persist<'p> + PartialEq + std::fmt::Debug>(value: &T) {
         let (words, bytes) = words(value);
         assert_eq!(T::decode(&words, bytes, Stored::new()).as_ref(), Ok(value));
-        // The same value inside another one.
+        // The value is also checked as a part of another value.
         let mut inside = vec![u64::MAX; value.words() + 1];
         assert_eq!(value.store(&mut inside), [u64::MAX]);
         let mut rest = inside.as_slice();

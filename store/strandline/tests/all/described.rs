@@ -233,7 +233,7 @@ fn what_hangs_from_rows_is_looked_over() {
     assert_eq!(open(&path).check().unwrap(), damage);
 }
 
-/// The same in a database, whose values are reachable only through the catalogue.
+/// A database with pointers in its rows can be checked and dumped, but its rows cannot be loaded into another database.
 #[test]
 fn a_database_with_pointers_in_its_rows_is_no_copy_of_itself() {
     let folder = tempfile::tempdir().unwrap();

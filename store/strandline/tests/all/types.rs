@@ -656,7 +656,7 @@ fn a_key_type_in_an_unpacked_value_is_converted() {
     assert_eq!(db.read(|tx| table.get(tx, &digest)).unwrap(), Some(link));
     assert!(db.check().unwrap().is_empty());
 
-    // The same, with values of the key's type.
+    // Repeats this for a table with values of the key's type.
     let (mut about, [key, _]) = links();
     (about.name, about.value, about.layouts.1) = ("same".into(), "Digest".into(), about.layouts.0);
     let db = Database::in_memory().unwrap();

@@ -458,7 +458,7 @@ fn a_backup_has_all_that_its_log_has() {
     let store = create::<Stm>(&path, &options);
     let (old, new) = (value(1, 500_000), value(2, 500_000));
     insert(&store, 1, &old);
-    // Its pages are free, and the next value takes them.
+    // Value 2 is removed again, so that its pages are free and the next value takes them.
     insert(&store, 2, &old);
     store.write(|tx, root| root.get(tx)?.values.remove(tx, &2)).unwrap();
     let mut runs = 0;

@@ -486,7 +486,7 @@ fn failed_flushes_in_creations_leave_a_whole_pool_or_none() {
 
 /// Compaction, snapshots and large transactions beside others; growth of heap and log; release of pages.
 const BUSY: &str = "open_or_create POOL; work KEY 40; compact; pile KEY 10; bulk KEY 1; close";
-/// The same steps one after the other: small blocks take the place of large ones, and large ones of small ones.
+/// Runs the same steps one after the other: small blocks take the place of large ones, and large ones of small ones.
 const CALM: &str = "open_or_create POOL; pile KEY 20; bulk KEY 1; unpile KEY; compact; pile KEY 40; checkpoint; unpile KEY; \
     update KEY 20; compact; pile KEY 10; unpile KEY; compact; pile KEY 10; later KEY 9; compact; bulk KEY 2; compact; update KEY 20; close";
 /// The heap grows, by transactions that fit into the log.
