@@ -34,7 +34,7 @@ const KINDS: &[Kind] = &[
         make: &["mkfs.ext3", "-b", "4096"],
         how: How::Loop(512, "ext3", "rw"),
     },
-    // The blocks are as large as on larger disks.
+    // Has the block size of larger disks.
     Kind {
         name: "ext4",
         megabytes: 48,
