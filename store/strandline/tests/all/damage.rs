@@ -173,7 +173,7 @@ fn queues() {
     // A list that ends too early, which readers cannot notice.
     poke(&store, second.word(1), 0);
     let found = store.check().unwrap();
-    assert!(found[0].contains("ends at another item"), "{found:?}");
+    assert!(found[0].contains("is not the one in its header"), "{found:?}");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn byte_strings() {
         plant(&store, text.word(1), length, "room for", |tx, all| all.text.get(tx).map(drop));
     }
     let content = follow(&store, text.word(2));
-    plant(&store, content.word(1), 0xff, "no UTF-8", |tx, all| all.text.get(tx).map(drop));
+    plant(&store, content.word(1), 0xff, "not valid UTF-8", |tx, all| all.text.get(tx).map(drop));
     plant(&store, bytes.word(2), u64::MAX - 7, "where no block begins", |tx, all| {
         all.bytes.get(tx).map(drop)
     });
@@ -224,8 +224,8 @@ fn vectors() {
     let directory = follow(&store, vector.word(2));
     let iterate: Walk = |tx, all| drain(all.vector.iter(tx)?);
     let back: Walk = |tx, all| drain(all.vector.iter(tx)?.rev());
-    plant(&store, vector.word(1), 1 << 50, "no value of type Vector", iterate);
-    plant(&store, vector.word(3), u64::MAX, "no value of type Vector", iterate);
+    plant(&store, vector.word(1), 1 << 50, "not valid for type Vector", iterate);
+    plant(&store, vector.word(3), u64::MAX, "not valid for type Vector", iterate);
     plant(&store, vector.word(3), 47, "a vector's directory", iterate);
     for segment in 0..4 {
         for value in [u64::MAX, u64::MAX - 7, vector.offset(), directory.offset(), 64] {
