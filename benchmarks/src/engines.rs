@@ -1,60 +1,61 @@
-//! The stores, all asked for the same: a put is durable, on any file system, when it returns.
+//! The stores. All have the same task: a put is durable, on any file system, when it returns.
 
 use std::path::Path;
 
 /// A store under measurement.
 pub trait Engine: Sync {
-    /// One thread's means to use it.
+    /// Creates the means by which one thread uses the store.
     fn worker(&self) -> Box<dyn Worker + '_>;
-    /// Puts rows into it, in transactions of so many, each durable.
+    /// Puts rows into the store, in durable transactions of `batch` rows each.
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize);
-    /// Fills it, which is empty, with rows in the order of their keys, in the way that it has for that; durable in the end. `false`: it has none.
+    /// Fills the store, which is empty, with rows in the order of their keys, by the store's own method for that. The rows are durable at the end.
+    /// Returns `false` if there is no such method.
     fn load_sorted(&self, _keys: &mut dyn Iterator<Item = u64>, _values: &Values) -> bool {
         false
     }
-    /// Does now what loading would have it do later.
+    /// Does work now that loading has left for later.
     fn settle(&self) {}
-    /// Reads all rows in order and as of one moment, while puts go on; how many there are. `None`: it cannot.
+    /// Reads all rows in order and as of one moment, while puts go on, and returns their number. Returns `None` if the store cannot do that.
     fn scan(&self) -> Option<u64> {
         self.worker().range(0, usize::MAX)
     }
-    /// Copies itself to a file of this name, while puts go on; `false`: it cannot.
+    /// Copies the store to a file of this name, while puts go on. Returns `false` if the store cannot do that.
     fn backup(&self, _to: &Path) -> bool {
         false
     }
 }
 
-/// One thread's means to use a store.
+/// The means by which one thread uses a store.
 pub trait Worker {
-    /// One durable transaction.
+    /// Runs one durable transaction.
     fn put(&mut self, key: u64, value: &[u8]);
-    /// The length of a key's value, all of which has been read.
+    /// Reads the whole value of a key, and returns its length.
     fn get(&mut self, key: u64) -> Option<usize>;
-    /// Reads up to so many rows in order, from a key on, in one transaction; how many there are. `None`: it cannot.
+    /// Reads up to `most` rows in order, from a key on, in one transaction, and returns their number. Returns `None` if the store cannot do that.
     fn range(&mut self, _from: u64, _most: usize) -> Option<u64> {
         None
     }
 }
 
-/// Bytes that no store can compress, for values of any key.
+/// Bytes that no store can compress, from which the values of all keys are taken.
 pub struct Values {
     noise: Vec<u8>,
-    /// Bytes in a value.
+    /// Number of bytes in a value.
     bytes: usize,
 }
 
-/// Values begin at one of two to this power places in the noise.
+/// Values begin at one of 2 to the power of this number of places in the noise.
 const PLACE_BITS: u32 = 20;
 
 impl Values {
-    /// Values of so many bytes.
+    /// Creates values of this number of bytes.
     pub fn new(bytes: usize) -> Self {
         let mut noise = vec![0; (1 << PLACE_BITS) + bytes];
         fastrand::Rng::with_seed(1).fill(&mut noise);
         Self { noise, bytes }
     }
 
-    /// The value of a key. Those of keys that follow one another have no bytes in common.
+    /// Returns the value of a key. The values of consecutive keys have no bytes in common.
     pub fn of(&self, key: u64) -> &[u8] {
         let mixed = (key ^ key >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
         let place = (mixed >> (64 - PLACE_BITS)) as usize;
@@ -62,19 +63,19 @@ impl Values {
     }
 }
 
-/// How large a store may become.
+/// The size of a store.
 #[derive(Clone, Copy)]
 pub struct Size {
-    /// Bytes in a value.
+    /// Number of bytes in a value.
     pub value_bytes: usize,
-    /// Bytes that the store may take, for those that have to be told.
+    /// The largest number of bytes that the store may take, for stores that must know it.
     pub most_bytes: usize,
 }
 
-/// Opens the store in a folder, or makes one.
+/// Opens the store in a folder, or creates it.
 pub type Make = fn(&Path, Size) -> Box<dyn Engine>;
 
-/// Every engine by name.
+/// All engines by name.
 pub const ENGINES: &[(&str, Make)] = &[
     ("strandline", |folder, size| Box::new(Strandline::new(folder, size))),
     ("sqlite", |folder, _| Box::new(Sqlite::new(folder))),
@@ -87,7 +88,7 @@ pub const ENGINES: &[(&str, Make)] = &[
     ("pmemobj", |folder, _| Box::new(crate::pmemobj::PmemObj::new(folder))),
 ];
 
-/// Keys loaded in one transaction.
+/// Number of keys that are loaded in one transaction.
 pub const BATCH: usize = 1000;
 
 /// Calls `put` with batches of keys.
@@ -101,13 +102,13 @@ pub fn in_batches(keys: &mut dyn Iterator<Item = u64>, batch: usize, mut put: im
     }
 }
 
-/// Reads all of a value, as a program that uses it would.
+/// Reads the whole value, as a program that uses it would, and returns its length.
 pub fn touch(value: &[u8]) -> usize {
     std::hint::black_box(value.iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte)));
     value.len()
 }
 
-/// Reads a row of a range; counts one.
+/// Reads a row of a range, and returns 1.
 fn row(key: u64, value: &[u8]) -> u64 {
     std::hint::black_box(key);
     touch(value);
@@ -118,15 +119,15 @@ fn row(key: u64, value: &[u8]) -> u64 {
 
 use strandline::{Database, Table};
 
-/// A table, with the default options but for the pool's size and its logs.
+/// A table with the default options, except for the pool's size and its logs.
 struct Strandline {
     database: Database,
     pairs: Table<u64, Vec<u8>>,
-    /// Values may lie in several pieces.
+    /// True if values may be stored in several pieces.
     in_pieces: bool,
 }
 
-/// Reads all bytes that are written to it, as [`touch`] does.
+/// A writer that reads all bytes that are written to it, like [`touch`].
 struct Touch;
 
 impl std::io::Write for Touch {
@@ -219,7 +220,7 @@ impl Worker for &Strandline {
 
 struct Sqlite(std::path::PathBuf);
 
-/// SQLite's integers have a sign: the same order.
+/// Converts a key to a signed integer, which SQLite needs, in the same order.
 fn signed(key: u64) -> i64 {
     (key as i64) ^ i64::MIN
 }
@@ -287,7 +288,7 @@ impl Worker for rusqlite::Connection {
         let mut statement = self
             .prepare_cached("SELECT key, value FROM pairs WHERE key >= ?1 ORDER BY key LIMIT ?2")
             .expect("prepare");
-        // A limit below 0 is none.
+        // A negative limit means no limit.
         let mut rows = statement.query([signed(from), i64::try_from(most).unwrap_or(-1)]).expect("a range");
         let mut count = 0;
         while let Some(pair) = rows.next().expect("a row") {
@@ -315,9 +316,9 @@ impl Lmdb {
         std::fs::create_dir_all(&folder).expect("make a folder");
         let mut options = heed::EnvOpenOptions::new();
         options.map_size(size.most_bytes).max_readers(100);
-        // SAFETY: reading ahead is a matter of time alone.
+        // SAFETY: read-ahead only affects the time.
         unsafe { options.flags(heed::EnvFlags::NO_READ_AHEAD) };
-        // SAFETY: nobody else opens or changes these files.
+        // SAFETY: no other process opens or changes these files.
         let environment = unsafe { options.open(&folder) }.expect("open LMDB");
         let mut transaction = environment.write_txn().expect("begin");
         let database = environment.create_database(&mut transaction, None).expect("create a database");
@@ -406,7 +407,7 @@ impl Engine for Redb {
 
 impl Worker for &Redb {
     fn put(&mut self, key: u64, value: &[u8]) {
-        // Durability::Immediate is the default.
+        // `Durability::Immediate` is the default.
         let transaction = self.0.begin_write().expect("begin");
         transaction.open_table(TABLE).expect("open the table").insert(key, value).expect("put");
         transaction.commit().expect("commit");
@@ -435,7 +436,7 @@ impl Fjall {
     fn new(folder: &Path, size: Size) -> Self {
         let database = fjall::Database::builder(folder.join("fjall")).open().expect("open fjall");
         let options = || {
-            // What its documentation says for large values.
+            // Its documentation recommends this for large values.
             let apart = (size.value_bytes >= 10_000).then(fjall::KvSeparationOptions::default);
             fjall::KeyspaceCreateOptions::default().with_kv_separation(apart)
         };

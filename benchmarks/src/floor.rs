@@ -1,5 +1,5 @@
-//! What the disk allows: blocks of 4 KB appended to a file of zeros, each write durable before the next begins, and
-//! shared by all who wait.
+//! The rate that the disk allows: blocks of 4 KB are appended to a file of zeros. Each write is durable before the next begins, and is shared by all
+//! threads that wait.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -8,26 +8,26 @@ use std::sync::{Condvar, Mutex};
 use strandline_core::memory::{AlignedBuffer, Device, DeviceFile};
 use strandline_core::sync::{BLOCK_BYTES, FileDevice};
 
-/// The file's size; appends begin anew at its end.
+/// The number of blocks in the file. Appends continue at its beginning after the last one.
 const BLOCKS: u64 = 16384;
 
 #[derive(Default)]
 struct State {
-    /// Payloads handed in, written, and being written up to here.
+    /// The number of payloads that were handed in, that were written, and up to which they are being written.
     asked: u64,
     written: u64,
     leading: bool,
     block: u64,
 }
 
-/// The file that is appended to.
+/// The file to which blocks are appended.
 pub struct Floor {
     device: FileDevice,
     _folder: tempfile::TempDir,
 }
 
 impl Floor {
-    /// Makes it in a folder.
+    /// Creates the file in a folder.
     pub fn new(folder: &Path) -> Self {
         let folder = tempfile::tempdir_in(folder).expect("make a folder");
         let open = |name: &str| {
@@ -41,7 +41,7 @@ impl Floor {
                 .expect("make a file")
         };
         let log = open("log");
-        // Zeros, really written: appending into unwritten extents costs more.
+        // The zeros are really written, since appending into unwritten extents takes longer.
         let zeros = vec![0; 1 << 20];
         for at in (0..BLOCKS * BLOCK_BYTES).step_by(zeros.len()) {
             std::os::unix::fs::FileExt::write_all_at(&log, &zeros, at).expect("fill the file");
@@ -50,19 +50,19 @@ impl Floor {
         Self { device: FileDevice::new(open("heap"), log, true), _folder: folder }
     }
 
-    /// Durable payloads by `threads` threads. With one thread each is a write of its own.
+    /// Measures durable payloads by `threads` threads. With one thread, each payload is a write of its own.
     pub fn measure(&self, threads: usize, seconds: f64) -> crate::Measured {
         let (state, changed) = (Mutex::new(State::default()), Condvar::new());
         let worker = || -> crate::Operation<'_> {
             let (device, state, changed) = (&self.device, &state, &changed);
             let block = AlignedBuffer::new(BLOCK_BYTES as usize);
             Box::new(move || {
-                let mut now = state.lock().expect("nobody panics");
+                let mut now = state.lock().expect("no thread panics");
                 now.asked += 1;
                 let own = now.asked;
                 while now.written < own {
                     if now.leading {
-                        now = changed.wait(now).expect("nobody panics");
+                        now = changed.wait(now).expect("no thread panics");
                         continue;
                     }
                     now.leading = true;
@@ -70,7 +70,7 @@ impl Floor {
                     now.block += 1;
                     drop(now);
                     device.write_durable(DeviceFile::Log, at, &block).expect("write a block");
-                    now = state.lock().expect("nobody panics");
+                    now = state.lock().expect("no thread panics");
                     now.written = to;
                     now.leading = false;
                     changed.notify_all();

@@ -1,4 +1,4 @@
-//! Filling stores, and reading them where nothing of them is in memory.
+//! Fills stores, and reads them when nothing of them is in memory.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::engines::{BATCH, Engine, Values};
 use crate::{Add, Arguments, Measured, device_bytes, gets, getter, key, no_latencies};
 
-/// A way to fill a store; whether it has it.
+/// A way to fill a store. Returns whether the store has it.
 type Load = fn(&dyn Engine, u64, &Values) -> bool;
 
 const LOADS: [(&str, Load); 3] = [
@@ -23,7 +23,7 @@ const LOADS: [(&str, Load); 3] = [
     ("load-sorted", |engine, keys, values| engine.load_sorted(&mut (0..keys), values)),
 ];
 
-/// Each way to fill each store. What it writes includes what it does when it is closed, and the space is that after it.
+/// Measures each way to fill each store. The writes include those of closing the store, and the space is measured after that.
 pub fn loads(arguments: &Arguments, add: Add<'_>) {
     let values = Values::new(arguments.value_bytes);
     for _ in 0..arguments.rounds {
@@ -47,7 +47,7 @@ pub fn loads(arguments: &Arguments, add: Add<'_>) {
     }
 }
 
-/// As many rows again in one transaction, in random order, and what gets another thread gets through meanwhile.
+/// Measures a transaction that doubles the number of rows, in random order, and the gets of another thread meanwhile.
 pub fn one_transaction(arguments: &Arguments, add: Add<'_>) {
     let values = Values::new(arguments.value_bytes);
     for _ in 0..arguments.rounds {
@@ -82,7 +82,7 @@ pub fn one_transaction(arguments: &Arguments, add: Add<'_>) {
     }
 }
 
-/// Gets of random keys, and a scan of everything, each after the system's caches of the store's files were dropped.
+/// Measures gets of random keys, and a scan of all rows, each after the system's caches of the store's files were dropped.
 pub fn cold(arguments: &Arguments, add: Add<'_>) {
     let values = Values::new(arguments.value_bytes);
     for (name, make) in arguments.wanted() {
@@ -113,14 +113,14 @@ fn for_each_file(folder: &Path, visit: &mut dyn FnMut(&Path)) {
     }
 }
 
-/// Bytes of disk that the files below a folder take.
+/// Returns the number of bytes of disk that the files below a folder take.
 fn disk_bytes(folder: &Path) -> u64 {
     let mut bytes = 0;
     for_each_file(folder, &mut |path| bytes += 512 * path.metadata().expect("a file").blocks());
     bytes
 }
 
-/// Has the system forget what it has in memory of the files below a folder, which nobody has open.
+/// Drops the files below a folder, which must not be open, from the system's caches.
 fn forget(folder: &Path) {
     rustix::fs::sync();
     for_each_file(folder, &mut |path| {

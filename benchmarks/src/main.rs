@@ -4,18 +4,17 @@
 //! cargo run --release --manifest-path benchmarks/Cargo.toml -- --folder /var/tmp
 //! ```
 //!
-//! Puts: one put per transaction, durable when it is acknowledged, by 1, 8 and 32 committers. Gets: random keys that are
-//! all in memory. Between the rows stand the floors: what the disk allows whoever makes every transaction durable by a
-//! write of its own (4 KB appended and flushed), or shares such writes among its committers (no transactions, one
-//! leader at a time writes a block for all that wait). `--features rocksdb,pmemobj` adds those two where they are installed.
+//! Puts: one put per transaction, durable when it is acknowledged, by 1, 8 and 32 committers. Gets: random keys that are all in memory. Between the
+//! rows are the floors: the rate of the disk if every transaction is made durable by a write of its own (4 KB appended and flushed), or if committers
+//! share such writes (without transactions; one leader at a time writes a block for all that wait). `--features rocksdb,pmemobj` adds those two where
+//! they are installed.
 //!
-//! Each put is timed. `--beside scan` has a thread that reads everything at one moment again and again meanwhile, `--beside backup` one
-//! that makes copies, where a store can. Half of the puts are of new keys, so that stores grow, and they run through their checkpoints
-//! or compactions.
+//! Each put is timed. With `--beside scan`, a thread reads the whole state of one moment again and again meanwhile; with `--beside backup`, a thread
+//! makes copies, if a store can do that. Half of the puts are of new keys, so that stores grow and have to run their checkpoints or compactions.
 //!
-//! `--what` has more: `scans`, all rows in order and as of one moment; `ycsb`, its workloads A to F; `large`, puts and gets of large
-//! values by one thread; `loads`, filling a store, and what it takes of the disk then; `transaction`, a transaction of many rows, and gets beside it; `cold`,
-//! gets and scans where nothing is in memory. Each begins with stores of its own.
+//! `--what` has more: `scans`, all rows in order and as of one moment; `ycsb`, its workloads A to F; `large`, puts and gets of large values by one
+//! thread; `loads`, filling a store, and the disk space that it takes then; `transaction`, a transaction of many rows, and gets beside it; `cold`,
+//! gets and scans when nothing is in memory. Each begins with new stores.
 //!
 //! `--page PAGE` writes the medians into a page of the documentation, between two comments that name what is measured.
 
@@ -105,7 +104,7 @@ pub enum What {
     Cold,
 }
 
-/// What goes on beside puts.
+/// Work that goes on beside puts.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Beside {
     Nothing,
@@ -115,22 +114,22 @@ enum Beside {
     Backup,
 }
 
-/// What some operations took, in nanoseconds.
+/// The durations of operations, in nanoseconds.
 type Latencies = Histogram<u64>;
 
-/// What was measured of some threads: operations, or rows where these are scans.
+/// The measurement of some threads: operations, or rows for scans.
 struct Measured {
     per_second: f64,
-    /// Bytes that this process sent to the device, for each.
+    /// Bytes that this process sent to the device for each operation.
     bytes_each: f64,
-    /// Bytes that it read from the device, for each.
+    /// Bytes that it read from the device for each operation.
     read_each: f64,
-    /// Bytes of disk that a store takes then, for each row, where that is measured.
+    /// Bytes of disk that a store takes afterwards for each row, if that is measured.
     disk_each: Option<f64>,
     latencies: Latencies,
 }
 
-/// One measured row.
+/// One measured row of the table.
 struct Row {
     what: String,
     engine: &'static str,
@@ -138,7 +137,7 @@ struct Row {
     measured: Measured,
 }
 
-/// Bytes that this process has caused to be read from devices and written to them, by the system's account.
+/// Returns the number of bytes that this process has read from devices and written to them, as the system counts them.
 fn device_bytes() -> [u64; 2] {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     ["read_bytes: ", "write_bytes: "]
@@ -146,7 +145,7 @@ fn device_bytes() -> [u64; 2] {
 }
 
 impl Measured {
-    /// `count` operations that have taken so long, when the system's account was `before` at their begin.
+    /// Returns the measurement of `count` operations that took `elapsed`. `before` is the system's count of bytes at the beginning.
     fn of(count: u64, elapsed: Duration, before: [u64; 2], latencies: Latencies) -> Self {
         let [read_each, bytes_each] =
             std::array::from_fn(|which| (device_bytes()[which] - before[which]) as f64 / count.max(1) as f64);
@@ -155,7 +154,7 @@ impl Measured {
     }
 }
 
-/// One operation; what it counts for.
+/// One operation, which returns the number for which it counts.
 type Operation<'e> = Box<dyn FnMut() -> u64 + 'e>;
 
 /// Runs `threads` workers for a while, and `beside` again and again.
@@ -207,18 +206,18 @@ fn measure<'e>(
     Measured::of(count, elapsed, before, latencies)
 }
 
-/// Up to 100 seconds, to three digits.
+/// Returns an empty histogram for up to 100 seconds, with three digits.
 fn no_latencies() -> Latencies {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("possible bounds")
 }
 
-/// Numbers that no other worker draws: a pair that is put again unchanged would cost nothing to write.
+/// Returns random numbers that no other worker draws. If a pair were put again unchanged, nothing would be written.
 fn random() -> fastrand::Rng {
     static SEED: AtomicU64 = AtomicU64::new(0);
     fastrand::Rng::with_seed(SEED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A key that is there, spread over all numbers.
+/// Returns an existing key. Keys are spread over all numbers.
 fn key(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -257,7 +256,7 @@ fn gets(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Measured 
     measure(threads, arguments.seconds, || getter(engine, arguments), None)
 }
 
-/// Gets of random keys that are there.
+/// Returns an operation that gets random existing keys.
 fn getter<'e>(engine: &'e dyn Engine, arguments: &Arguments) -> Operation<'e> {
     let (mut random, mut worker) = (random(), engine.worker());
     let (keys, length) = (arguments.keys, arguments.value_bytes);
@@ -267,7 +266,7 @@ fn getter<'e>(engine: &'e dyn Engine, arguments: &Arguments) -> Operation<'e> {
     })
 }
 
-/// `None`: the engine has no order.
+/// Measures scans. Returns `None` if the engine has no order.
 fn scans(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Option<Measured> {
     engine.scan()?;
     let worker = || -> Operation<'_> {
@@ -280,7 +279,7 @@ fn scans(engine: &dyn Engine, threads: usize, arguments: &Arguments) -> Option<M
     Some(measure(threads, arguments.seconds, worker, None))
 }
 
-/// Microseconds at quantiles, the last of which is the longest.
+/// Returns the durations at some quantiles in microseconds. The last one is the longest.
 fn quantiles(latencies: &Latencies) -> [f64; 4] {
     [0.5, 0.99, 0.999, 1.0].map(|quantile| latencies.value_at_quantile(quantile) as f64 / 1000.0)
 }
@@ -297,16 +296,16 @@ fn show(row: &Row, json: bool) {
     }
 }
 
-/// An engine's name, the engine, and its folder.
+/// The name of an engine, the engine, and its folder.
 type Made = (&'static str, Box<dyn Engine>, tempfile::TempDir);
 
 impl Arguments {
-    /// The engines wanted, by name.
+    /// Returns the selected engines, by name.
     fn wanted(&self) -> impl Iterator<Item = &'static (&'static str, engines::Make)> {
         ENGINES.iter().filter(|(name, _)| self.engines.is_empty() || self.engines.iter().any(|e| e == name))
     }
 
-    /// Bytes of a row: a key and a value.
+    /// Returns the number of bytes of a row: a key and a value.
     fn row_bytes(&self) -> usize {
         8 + self.value_bytes
     }
@@ -317,7 +316,7 @@ impl Arguments {
     }
 }
 
-/// All engines wanted, each filled and at rest.
+/// Returns all selected engines, filled and settled.
 fn engines(arguments: &Arguments) -> Vec<Made> {
     let values = Values::new(arguments.value_bytes);
     let made = arguments.wanted().map(|(name, make)| {
@@ -328,12 +327,12 @@ fn engines(arguments: &Arguments) -> Vec<Made> {
         (*name, engine, folder)
     });
     let made = made.collect();
-    // What loading has left in the system's caches is not written during what is measured.
+    // Data from loading is written from the system's caches now, and not during the measurement.
     rustix::fs::sync();
     made
 }
 
-/// Where rows go as they are measured: what, engine, threads.
+/// A function that takes rows as they are measured: what was measured, the engine, the number of threads.
 type Add<'a> = &'a mut dyn FnMut(&str, &'static str, usize, Measured);
 
 fn puts_and_gets(arguments: &Arguments, add: Add<'_>) {
@@ -387,7 +386,7 @@ fn ycsb(arguments: &Arguments, add: Add<'_>) {
     }
 }
 
-/// 64 MB of each size, and as much again of new keys.
+/// Measures 64 MB of each size, and as much again with new keys.
 fn large(arguments: &Arguments, add: Add<'_>) {
     for &value_bytes in &arguments.large_bytes {
         let keys = (64_000_000 / value_bytes as u64).max(1);
@@ -448,7 +447,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
 }
 
-/// Medians over the rounds of one row.
+/// The medians of one row over the rounds.
 struct Medians<'r> {
     what: &'r str,
     engine: &'static str,
@@ -457,9 +456,9 @@ struct Medians<'r> {
     bytes_each: f64,
     read_each: f64,
     disk_each: Option<f64>,
-    /// Of puts: as a part of the floor, the mean of those before and after each row.
+    /// For puts, the share of the floor: of the mean of the floors before and after each row.
     of_floor: Option<f64>,
-    /// Of all rounds together.
+    /// The durations in all rounds together.
     latencies_us: [f64; 4],
 }
 

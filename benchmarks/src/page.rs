@@ -1,4 +1,4 @@
-//! Medians as a table in a page of the documentation.
+//! Writes medians as a table into a page of the documentation.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,12 +9,12 @@ use crate::{Arguments, Medians};
 
 const END: &str = "<!-- end of measurement -->";
 
-/// A page of the documentation, around the block that is to be written.
+/// A page of the documentation, around the block that is written.
 pub struct Page<'a> {
     path: &'a Path,
-    /// Up to the comment `<!-- measured: WHAT -->`, where WHAT is what the option `--what` says.
+    /// The page up to the comment `<!-- measured: WHAT -->`, where WHAT is the value of the option `--what`.
     before: String,
-    /// From the comment that ends the block on.
+    /// The page from the comment that ends the block.
     after: String,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Page<'a> {
         Self { path, before: text[..before].to_owned(), after: text[after..].to_owned() }
     }
 
-    /// Puts a table of the medians, and the command that measures them, into the block.
+    /// Writes a table of the medians, and the command that measures them, into the block.
     pub fn write(&self, arguments: &Arguments, medians: &[Medians<'_>]) {
         let (command, table) = (command(), table(medians, arguments.row_bytes() as f64));
         let text = format!("{}{command}\n{table}\n{}", self.before, self.after);
@@ -41,13 +41,13 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Says what is wrong with a page, and ends the program.
+/// Prints the problem of a page, and ends the program.
 fn fail(page: &Path, what: &str) -> ! {
     eprintln!("{}: {what}", page.display());
     std::process::exit(2)
 }
 
-/// The command as it was called, without the page, in a code block; and the processor.
+/// Returns the command as it was called, without the page, in a code block; and the processor.
 fn command() -> String {
     let mut arguments = std::env::args().skip(1);
     let mut command = "cargo run --release --manifest-path benchmarks/Cargo.toml".to_owned();
@@ -70,7 +70,8 @@ fn command() -> String {
     format!("```sh\n{command}\n```\n\n{cores} cores, {model}. The best of each row is bold.\n")
 }
 
-/// A row for each thing that was measured, with a column for each store; then what it read, wrote and takes, as multiples of the rows' bytes.
+/// Returns a table with a row for each measurement and a column for each store, followed by the bytes read, written and taken on the disk, as
+/// multiples of the rows' bytes.
 fn table(medians: &[Medians<'_>], row_bytes: f64) -> String {
     let engines = unique(medians.iter().map(|row| row.engine));
     let mut text =
@@ -112,7 +113,7 @@ fn table(medians: &[Medians<'_>], row_bytes: f64) -> String {
     text
 }
 
-/// Each of them once, in the order in which they come first.
+/// Returns each item once, in the order of their first occurrences.
 fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.fold(Vec::new(), |mut seen, next| {
         if !seen.contains(&next) {
@@ -122,7 +123,7 @@ fn unique<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// A number with thousands apart, and to three digits where it has no decimals.
+/// Formats a number with separated thousands, and with three digits if it has no decimals.
 fn rounded(value: f64, digits: usize) -> String {
     if digits > 0 {
         return format!("{value:.digits$}");

@@ -1,7 +1,7 @@
-//! A hash table on libpmemobj, where that is installed: `--features pmemobj`, Debian's `libpmemobj-dev`.
+//! A hash table on libpmemobj, if that is installed: `--features pmemobj`, Debian's `libpmemobj-dev`.
 //!
-//! The library isolates nothing: a lock of this program's own does, as in its own examples. On a file that is not
-//! persistent memory it makes ranges durable by `msync`.
+//! The library does not isolate transactions; a lock of this program does, as in the library's own examples. On a file that is not persistent memory
+//! it makes ranges durable with `msync`.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -32,7 +32,7 @@ unsafe extern "C" {
 
 const BUCKETS: u64 = 1 << 20;
 
-/// An entry of a chain; its value follows.
+/// An entry of a chain. Its value follows it.
 #[repr(C)]
 struct Entry {
     next: Oid,
@@ -47,17 +47,17 @@ pub struct PmemObj {
     lock: RwLock<()>,
 }
 
-// SAFETY: the pool may be used by any thread, and `lock` guards what the buckets lead to.
+// SAFETY: any thread may use the pool, and `lock` guards the entries.
 unsafe impl Send for PmemObj {}
-// SAFETY: as above.
+// SAFETY: any thread may use the pool, and `lock` guards the entries.
 unsafe impl Sync for PmemObj {}
 
 impl PmemObj {
-    /// In a file in `folder`.
+    /// Creates a pool in a file in `folder`.
     pub fn new(folder: &Path) -> Self {
         let path =
             CString::new(folder.join("pmemobj").to_str().expect("a path in UTF-8")).expect("no zero in it");
-        // SAFETY: calls as the C interface has them; the root is zeroed and as large as asked for.
+        // SAFETY: the calls follow the C interface. The root is zeroed and has the requested size.
         unsafe {
             let pool = pmemobj_create(path.as_ptr(), c"benchmark".as_ptr(), 1 << 30, 0o600);
             assert!(!pool.is_null(), "create a pool of libpmemobj: {}", std::io::Error::last_os_error());
@@ -67,14 +67,14 @@ impl PmemObj {
     }
 
     fn bucket(&self, key: u64) -> *mut Oid {
-        // SAFETY: below the number of buckets.
+        // SAFETY: the index is below the number of buckets.
         unsafe { self.buckets.add((key.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 44) as usize) }
     }
 
     /// # Safety
-    /// The lock is held.
+    /// The caller must hold the lock.
     unsafe fn find(&self, key: u64) -> *mut Entry {
-        // SAFETY: a bucket is null or leads to entries of this pool.
+        // SAFETY: a bucket is null or refers to entries of this pool.
         unsafe {
             let mut at = *self.bucket(key);
             while at.offset != 0 {
@@ -89,9 +89,9 @@ impl PmemObj {
     }
 
     /// # Safety
-    /// The lock is held for writing, and a transaction has begun.
+    /// The caller must hold the lock for writing, in a transaction that has begun.
     unsafe fn insert(&self, key: u64, value: &[u8]) {
-        // SAFETY: an entry has `bytes` bytes after it; what is overwritten is in the transaction's undo log first.
+        // SAFETY: an entry has `bytes` bytes after it. Overwritten bytes are first added to the transaction's undo log.
         unsafe {
             let mut entry = self.find(key);
             if entry.is_null() || (*entry).bytes != value.len() as u64 {
@@ -110,8 +110,8 @@ impl PmemObj {
     }
 
     fn transaction(&self, body: impl FnOnce()) {
-        let _guard = self.lock.write().expect("nobody panicked");
-        // SAFETY: no transaction is under way on this thread; the parameters end with 0, none.
+        let _guard = self.lock.write().expect("no thread panicked");
+        // SAFETY: no transaction runs on this thread. The parameters end with 0, for none.
         unsafe {
             assert_eq!(pmemobj_tx_begin(self.pool, null_mut(), 0 as c_int), 0, "begin");
             body();
@@ -123,7 +123,7 @@ impl PmemObj {
 
 impl Drop for PmemObj {
     fn drop(&mut self) {
-        // SAFETY: opened, and closed once.
+        // SAFETY: the pool was opened, and is closed once.
         unsafe { pmemobj_close(self.pool) }
     }
 }
@@ -134,7 +134,7 @@ impl Engine for PmemObj {
     }
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
         in_batches(keys, batch, |batch| {
-            // SAFETY: within a transaction, which holds the lock.
+            // SAFETY: this runs in a transaction, which holds the lock.
             self.transaction(|| batch.iter().for_each(|&key| unsafe { self.insert(key, values.of(key)) }));
         });
     }
@@ -142,12 +142,12 @@ impl Engine for PmemObj {
 
 impl Worker for &PmemObj {
     fn put(&mut self, key: u64, value: &[u8]) {
-        // SAFETY: within a transaction, which holds the lock.
+        // SAFETY: this runs in a transaction, which holds the lock.
         self.transaction(|| unsafe { self.insert(key, value) });
     }
     fn get(&mut self, key: u64) -> Option<usize> {
-        let _guard = self.lock.read().expect("nobody panicked");
-        // SAFETY: the lock is held; an entry has `bytes` bytes after it.
+        let _guard = self.lock.read().expect("no thread panicked");
+        // SAFETY: the lock is held, and an entry has `bytes` bytes after it.
         unsafe {
             let entry = self.find(key);
             if entry.is_null() {

@@ -1,4 +1,4 @@
-//! RocksDB by its C interface, where it is installed: `--features rocksdb`, Debian's `librocksdb-dev`.
+//! RocksDB through its C interface, if it is installed: `--features rocksdb`, Debian's `librocksdb-dev`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::path::Path;
@@ -57,35 +57,35 @@ unsafe extern "C" {
     fn rocksdb_close(database: *mut c_void);
 }
 
-/// Calls a function of the interface, which reports an error by its last parameter.
+/// Calls a function of the interface, which reports an error through its last parameter.
 fn call<T>(what: &str, body: impl FnOnce(*mut *mut c_char) -> T) -> T {
     let mut error = null_mut();
     let result = body(&mut error);
     if !error.is_null() {
-        // SAFETY: the library gives a string that ends in zero.
+        // SAFETY: the library returns a string that ends with a zero.
         panic!("{what}: {:?}", unsafe { CStr::from_ptr(error) });
     }
     result
 }
 
-/// A database with its default options, and writes that are flushed.
+/// A database with the default options, and with flushed writes.
 pub struct RocksDb {
     database: *mut c_void,
     durable: *mut c_void,
     read: *mut c_void,
 }
 
-// SAFETY: the library lets any threads use a database and its options, which are not changed any more.
+// SAFETY: any threads may use a database and its options, which are not changed any more.
 unsafe impl Send for RocksDb {}
-// SAFETY: as above.
+// SAFETY: any threads may use a database and its options, which are not changed any more.
 unsafe impl Sync for RocksDb {}
 
 impl RocksDb {
-    /// In a folder of its own in `folder`.
+    /// Creates a database in a folder of its own in `folder`.
     pub fn new(folder: &Path) -> Self {
         let name =
             CString::new(folder.join("rocksdb").to_str().expect("a path in UTF-8")).expect("no zero in it");
-        // SAFETY: calls as the C interface has them; what is created is used until the database is closed.
+        // SAFETY: the calls follow the C interface. The options are used until the database is closed.
         unsafe {
             let options = rocksdb_options_create();
             rocksdb_options_set_create_if_missing(options, 1);
@@ -100,7 +100,7 @@ impl RocksDb {
 
 impl Drop for RocksDb {
     fn drop(&mut self) {
-        // SAFETY: opened, closed once, and no worker outlives it.
+        // SAFETY: the database was opened, is closed once, and no worker outlives it.
         unsafe { rocksdb_close(self.database) }
     }
 }
@@ -111,7 +111,7 @@ impl Engine for RocksDb {
     }
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
         in_batches(keys, batch, |batch| {
-            // SAFETY: the batch lives until it is destroyed; keys and values are copied into it.
+            // SAFETY: the batch exists until it is destroyed, and keys and values are copied into it.
             unsafe {
                 let writes = rocksdb_writebatch_create();
                 for key in batch {
@@ -125,7 +125,7 @@ impl Engine for RocksDb {
     }
     fn scan(&self) -> Option<u64> {
         let mut count = 0;
-        // SAFETY: an iterator reads the database as it was when it was made; a value lives until the iterator moves.
+        // SAFETY: an iterator reads the database as it was when the iterator was created, and a value exists until the iterator moves.
         unsafe {
             let iterator = rocksdb_create_iterator(self.database, self.read);
             rocksdb_iter_seek_to_first(iterator);
@@ -145,7 +145,7 @@ impl Engine for RocksDb {
 impl Worker for &RocksDb {
     fn put(&mut self, key: u64, value: &[u8]) {
         let key = key.to_be_bytes();
-        // SAFETY: the database is open; key and value live during the call.
+        // SAFETY: the database is open, and key and value exist during the call.
         call("put", |error| unsafe {
             let (key, value) = ((key.as_ptr(), key.len()), (value.as_ptr(), value.len()));
             rocksdb_put(self.database, self.durable, key.0, key.1, value.0, value.1, error);
@@ -153,7 +153,7 @@ impl Worker for &RocksDb {
     }
     fn get(&mut self, key: u64) -> Option<usize> {
         let key = key.to_be_bytes();
-        // SAFETY: as above; the slice's bytes live until it is destroyed.
+        // SAFETY: the database is open, the key exists during the call, and the slice's bytes exist until it is destroyed.
         unsafe {
             let slice = call("get", |error| {
                 rocksdb_get_pinned(self.database, self.read, key.as_ptr(), key.len(), error)

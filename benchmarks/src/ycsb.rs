@@ -1,6 +1,6 @@
 //! The core workloads of YCSB: Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", SoCC 2010.
 //!
-//! Rows are a key and one value. Which keys are popular has nothing to do with their order, because `key` spreads them.
+//! A row is a key and one value. The popularity of a key does not depend on its place in the order, because `key` spreads the keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,24 +11,24 @@ use rand_distr::{Distribution, Zipf};
 use crate::engines::Engine;
 use crate::{Arguments, Measured, key};
 
-/// YCSB's constant.
+/// The constant of YCSB.
 const EXPONENT: f64 = 0.99;
-/// Rows that a scan reads at most.
+/// The largest number of rows that a scan reads.
 const LONGEST_SCAN: usize = 100;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     Read,
-    /// Of a key that was inserted lately
+    /// A read of a recently inserted key
     ReadLatest,
     Update,
     Insert,
     Scan,
-    /// A read and then an update of the same key, each a transaction, as YCSB does it
+    /// A read and then an update of the same key, each in a transaction, as YCSB does it
     Modify,
 }
 
-/// So much of one operation, the rest of another.
+/// A share of one operation, and the rest of another.
 pub struct Workload {
     pub name: &'static str,
     most: (f64, Operation),
@@ -39,7 +39,7 @@ const fn workload(name: &'static str, share: f64, most: Operation, rest: Operati
     Workload { name, most: (share, most), rest }
 }
 
-/// All of them.
+/// All workloads.
 pub const WORKLOADS: [Workload; 6] = [
     workload("ycsb-a", 0.5, Operation::Read, Operation::Update),
     workload("ycsb-b", 0.95, Operation::Read, Operation::Update),
@@ -50,7 +50,7 @@ pub const WORKLOADS: [Workload; 6] = [
 ];
 
 impl Workload {
-    /// `inserted` counts the engine's keys. `None`: the engine has no order.
+    /// Measures a workload. `inserted` counts the engine's keys. Returns `None` if the engine has no order.
     pub fn measure(
         &self,
         engine: &dyn Engine,
@@ -68,7 +68,7 @@ impl Workload {
             let mut worker = engine.worker();
             Box::new(move || {
                 let operation = if random.random_bool(self.most.0) { self.most.1 } else { self.rest };
-                // From 1 to the number of keys that were loaded; small ones are the most frequent.
+                // From 1 to the number of loaded keys. Small numbers are the most frequent.
                 let rank = zipf.sample(&mut random) as u64;
                 let popular = key(rank - 1);
                 let get = |worker: &mut dyn crate::engines::Worker| {

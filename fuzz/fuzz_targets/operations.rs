@@ -1,4 +1,4 @@
-//! Operations on all collections beside the standard library's, with kills: `cargo +nightly fuzz run operations`.
+//! Runs operations on all collections, compares them with the standard library's, and kills in between: `cargo +nightly fuzz run operations`.
 
 #![no_main]
 

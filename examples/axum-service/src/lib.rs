@@ -4,7 +4,7 @@
 //! - `GET /orders/{number}` returns one order.
 //! - `GET /orders` streams all of them, as they were when the request came, while others are stored.
 //!
-//! `docs/async.md` explains what is done here.
+//! `docs/async.md` explains this code.
 
 use std::path::Path as FilePath;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ pub struct Order {
 pub struct Orders {
     pub db: Database,
     orders: Table<u64, Order>,
-    /// A permit for each order that may be stored at a time.
+    /// One permit for each order that may be stored at a time.
     permits: Arc<Semaphore>,
 }
 
-/// Why a request fails.
+/// The reason for which a request fails.
 pub enum Failure {
     Busy,
     NoSuchOrder,
@@ -48,10 +48,10 @@ pub enum Failure {
 }
 
 impl Orders {
-    /// Opens or creates the database at `path`. At most `most_writes` orders are stored at a time, and further requests are refused.
+    /// Opens or creates the database at `path`. At most `most_writes` orders are stored at a time; further requests are refused.
     ///
     /// # Errors
-    /// As [`Database::open`].
+    /// Returns the same errors as [`Database::open`].
     pub fn open(path: impl AsRef<FilePath>, most_writes: usize) -> strandline::Result<Self> {
         let db = Database::open(path)?;
         let orders = db.table("orders")?;
@@ -65,12 +65,12 @@ impl Orders {
             .with_state(self)
     }
 
-    /// Runs `body` as a transaction. A thread is blocked while the transaction runs, and none while it waits for the disk.
+    /// Runs `body` as a transaction. The transaction blocks a thread while it runs, but not while it waits for the disk.
     async fn write<T: Send + 'static>(
         &self,
         body: impl FnMut(&Tx<'_>) -> strandline::Result<T> + Send + 'static,
     ) -> Result<T, Failure> {
-        // Without a bound, requests would wait in memory when they come faster than the disk stores them.
+        // Without a bound, requests that arrive faster than the disk stores them would pile up in memory.
         let _permit = self.permits.try_acquire().map_err(|_| Failure::Busy)?;
         let db = self.db.clone();
         let (value, ticket) = spawn_blocking(move || db.later().write(body)).await??;
@@ -95,12 +95,12 @@ async fn store(
 }
 
 async fn show(State(state): State<Orders>, Path(number): Path<u64>) -> Result<Json<Order>, Failure> {
-    // A read may wait too: for the disk, if it reads what has just been stored, or for a page that is not in memory.
+    // A read may wait as well: for the disk, if it reads a row that was just stored, or for a page that is not in memory.
     let order = spawn_blocking(move || state.db.read(|tx| state.orders.get(tx, &number))).await??;
     order.map(Json).ok_or(Failure::NoSuchOrder)
 }
 
-/// Sends a line of JSON for each order. The snapshot stays as it is while orders are stored; a slow client makes only this task wait.
+/// Sends a line of JSON for each order. The snapshot does not change while orders are stored. A slow client delays only this task.
 async fn export(State(state): State<Orders>) -> Result<Response, Failure> {
     let (lines, stream) = mpsc::channel::<Result<String, axum::BoxError>>(LINES_AHEAD);
     let snapshot = spawn_blocking({
@@ -143,7 +143,7 @@ impl From<JoinError> for Failure {
     }
 }
 
-/// The examples of `docs/async.md`, compiled and run.
+/// Compiles and runs the examples of `docs/async.md`.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/async.md")]
 struct Page;

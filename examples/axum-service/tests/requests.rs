@@ -1,4 +1,4 @@
-//! Requests to the service, and what they leave in the database.
+//! Requests to the service, and their effects on the database.
 
 use axum::Router;
 use axum::body::Body;
@@ -34,7 +34,7 @@ async fn orders_are_stored_shown_and_exported() {
     let (_, exported) = request(&router, "GET", "/orders", "").await;
     assert_eq!(exported, format!("[1,{BOLTS}]\n"));
 
-    // The rows that the service has acknowledged are there when the file is opened again.
+    // The acknowledged rows are there when the file is opened again.
     drop(router);
     db.close().unwrap();
     let db = strandline::Database::open(&path).unwrap();
@@ -54,7 +54,7 @@ async fn an_export_is_of_one_moment_and_waits_for_its_client() {
     let mut body = router.clone().oneshot(get).await.unwrap().into_body();
     let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(first.starts_with(b"[1,"));
-    // More than the channel holds is still to be read, and the service goes on.
+    // More rows than the channel holds are still unread, and the service continues.
     assert_eq!(request(&router, "POST", "/orders", BOLTS).await, (StatusCode::CREATED, "201".into()));
     let rest = body.collect().await.unwrap().to_bytes();
     assert_eq!(rest.iter().filter(|byte| **byte == b'\n').count(), 199);

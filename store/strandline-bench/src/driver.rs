@@ -15,7 +15,7 @@ use crate::row::{ThreadResult, histogram};
 pub struct Run {
     /// Number of threads that run transactions.
     pub threads: u64,
-    /// How long the threads run: a time or a number of transactions.
+    /// The length of the run: a time or a number of transactions.
     pub length: Length,
     /// The seed of all random numbers; each thread mixes its own number in.
     pub seed: u64,
@@ -26,14 +26,14 @@ pub struct Run {
     pub latency: bool,
 }
 
-/// How long a run lasts.
+/// The length of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
     /// For some time, which is for measurements.
     Time {
-        /// How long the threads run before the driver starts to count.
+        /// The time for which the threads run before the driver starts to count.
         warm_up: Duration,
-        /// How long the driver counts.
+        /// The time for which the driver counts.
         timed: Duration,
     },
     /// Each thread runs this many transactions, at least one, and all of them count. The result does not depend on a clock.

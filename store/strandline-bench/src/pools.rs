@@ -18,7 +18,7 @@ const SPARE_BYTES: u64 = 48 << 20;
 const SPARE_OF_ESTIMATE: u64 = 16 << 20;
 const CHUNK_BYTES: u64 = 256 << 10;
 
-/// How to create and open a pool that is measured.
+/// The settings with which a pool that is measured is created and opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSetting {
     /// Number of logs, at least one for each thread.
@@ -29,7 +29,7 @@ pub struct PoolSetting {
     pub domain: Domain,
     /// The write-back instruction; `None` selects the best that the processor has.
     pub instruction: Option<WriteBackInstruction>,
-    /// How transactions are isolated.
+    /// The isolation of transactions.
     pub concurrency: Concurrency,
 }
 

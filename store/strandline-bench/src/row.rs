@@ -30,7 +30,7 @@ pub struct Row {
     pub log_bytes_per_tx: f64,
     /// Transactions per second that were acknowledged as durable in the sense of the domain; 0 for `volatile` and `np`, which promise no durability.
     pub acknowledged_per_s: f64,
-    /// How long the timed part took, in seconds.
+    /// The duration of the timed part, in seconds.
     pub seconds: f64,
     /// Transactions per second of the slowest thread, as a share of the threads' mean.
     pub slowest_thread: f64,
@@ -41,9 +41,9 @@ pub struct Row {
     pub bulk_fences_per_tx: f64,
     /// Lines written back by bulk persistence and log restarts, per transaction.
     pub bulk_lines_flushed_per_tx: f64,
-    /// How often a thread persisted in bulk.
+    /// The number of times that a thread persisted in bulk.
     pub bulk_persists: u64,
-    /// How often a log restarted.
+    /// The number of times that a log restarted.
     pub bulk_log_restarts: u64,
 }
 
@@ -92,7 +92,7 @@ pub struct ThreadResult {
     pub before: Statistics,
     /// The client's statistics at the end.
     pub after: Statistics,
-    /// How long the timed part took, in seconds.
+    /// The duration of the timed part, in seconds.
     pub seconds: f64,
     /// The processor time that the thread used, in seconds.
     pub processor_seconds: f64,

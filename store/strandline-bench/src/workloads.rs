@@ -58,7 +58,7 @@ impl Sizes {
 pub struct StoreWorkload {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What one transaction does.
+    /// A description of one transaction.
     pub description: &'static str,
     /// True if [`Sizes::value_bytes`] sets the size of its values.
     pub takes_value_bytes: bool,
@@ -112,7 +112,7 @@ pub static STORE_WORKLOADS: [StoreWorkload; 5] = [
     },
 ];
 
-/// How transactions are isolated.
+/// The isolation of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreControl {
     /// Optimistic concurrency, [`strandline::Stm`].

@@ -32,7 +32,7 @@
 // A domain: committed transactions survive a killed process, but no power failure.
 #define STRANDLINE_PROCESS 3
 
-// How a call ended. All failures are below zero; the numbers above it are left to functions of the program: bodies, sources, sinks.
+// The status of a call. All failures are below zero; the numbers above it are left to functions of the program: bodies, sources, sinks.
 typedef enum {
   // The call succeeded.
   STRANDLINE_OK = 0,
@@ -162,9 +162,9 @@ typedef struct StrandlineTicket StrandlineTicket;
 // A running transaction, or a snapshot that is read. It ends when its body returns, and belongs to the thread on which that runs.
 typedef struct StrandlineTransaction StrandlineTransaction;
 
-// How a database is opened. All zeros: the defaults.
+// Options with which a database is opened. All zeros are the defaults.
 typedef struct {
-  // What committed transactions survive: `STRANDLINE_SYNC`, ….
+  // The failures that committed transactions survive: `STRANDLINE_SYNC`, ….
   uint32_t domain;
   // Not 0: stores to the mapped file by anything but the library are segmentation faults. Needs a processor with protection keys.
   uint32_t protect;
@@ -217,7 +217,7 @@ typedef int (*StrandlineSink)(void *argument, const void *piece, size_t length);
 // `STRANDLINE_INTERRUPTED`, the body returns that at once. It must not leave by `longjmp` or a C++ exception.
 typedef int (*StrandlineBody)(StrandlineTransaction *transaction, void *argument);
 
-// How full a database is, and how it was opened.
+// The usage of a database, and the way in which it was opened.
 typedef struct {
   // Bytes that the database has grown to; it grows further where the disk and its greatest size allow.
   uint64_t total_bytes;

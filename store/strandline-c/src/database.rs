@@ -14,7 +14,7 @@ pub struct StrandlineDatabase {
     pub(crate) database: Database,
 }
 
-/// What must exist at the path; if it does not, the call fails.
+/// The condition on the path; the call fails if it does not hold.
 #[derive(Clone, Copy)]
 enum Expected {
     Either,

@@ -189,9 +189,9 @@ pub unsafe extern "C" fn strandline_map_length(
 pub struct StrandlineIterator {
     range: Range<'static, 'static, Vec<u8>, Vec<u8>>,
     backwards: bool,
-    /// Whether the transaction still runs.
+    /// True while the transaction runs.
     lives: Rc<Cell<bool>>,
-    /// Whether a read has failed. The iterator reports no end after that.
+    /// True if a read has failed. The iterator reports no end after that.
     has_failed: bool,
     /// The last pair, which C may be reading.
     pair: (Vec<u8>, Vec<u8>),

@@ -18,11 +18,11 @@ pub const STRANDLINE_FLUSH_ON_FAIL: u32 = 2;
 /// A domain: committed transactions survive a killed process, but no power failure.
 pub const STRANDLINE_PROCESS: u32 = 3;
 
-/// How a database is opened. All zeros: the defaults.
+/// Options with which a database is opened. All zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StrandlineOptions {
-    /// What committed transactions survive: `STRANDLINE_SYNC`, ….
+    /// The failures that committed transactions survive: `STRANDLINE_SYNC`, ….
     pub domain: u32,
     /// Not 0: stores to the mapped file by anything but the library are segmentation faults. Needs a processor with protection keys.
     pub protect: u32,

@@ -1,4 +1,4 @@
-//! How calls end: codes, and one message per thread.
+//! The status of calls: codes, and one message per thread.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int};
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use strandline::{Error, ErrorKind};
 
-/// How a call ended. All failures are below zero; the numbers above it are left to functions of the program: bodies, sources, sinks.
+/// The status of a call. All failures are below zero; the numbers above it are left to functions of the program: bodies, sources, sinks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types)]
@@ -217,7 +217,7 @@ thread_local! {
     static MESSAGE: [Cell<u8>; MESSAGE_BYTES] = const { [const { Cell::new(0) }; MESSAGE_BYTES] };
     /// The number of transaction bodies that run in this thread, nested in each other.
     static BODIES: Cell<u32> = const { Cell::new(0) };
-    /// Whether an operation has panicked since the last body began.
+    /// True if an operation has panicked since the last body began.
     static PANICKED: Cell<bool> = const { Cell::new(false) };
 }
 

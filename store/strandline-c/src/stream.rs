@@ -210,7 +210,8 @@ pub unsafe extern "C" fn strandline_reader_read(
         }
         let bytes = it.reader.len();
         if offset.checked_add(length).is_none_or(|end| end as u64 > bytes) {
-            let what = format!("a value of {bytes} bytes has not {length} from byte number {offset} on");
+            let what =
+                format!("a value of {bytes} bytes does not have {length} bytes from offset {offset} on");
             return Err(parameter(what));
         }
         if length == 0 {

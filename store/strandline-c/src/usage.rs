@@ -1,4 +1,4 @@
-//! How full a database is, and what is in it.
+//! The usage of a database, and the list of its content.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -7,7 +7,7 @@ use crate::database::StrandlineDatabase;
 use crate::status::answer;
 use crate::{Memory, put, reference};
 
-/// How full a database is, and how it was opened.
+/// The usage of a database, and the way in which it was opened.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct StrandlineUsage {

@@ -1,11 +1,11 @@
-//! How a subcommand ends, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run, 4 it was stopped before it had seen
+//! The outcomes of a subcommand, and the exit codes: 0 success, 1 a finding, 2 wrong usage, 3 it could not run, 4 it was stopped before it had seen
 //! everything.
 
 use std::fmt;
 
 use strandline_core::Error;
 
-/// How a subcommand that ran has ended.
+/// The outcome of a subcommand that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It found no fault.

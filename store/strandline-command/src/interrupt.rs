@@ -14,7 +14,7 @@ use crate::{Failure, Place};
 static ASKED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// What the program does at the first signal.
+/// The program's reaction to the first signal.
 #[derive(Clone, Debug)]
 pub enum First {
     /// The subcommand polls [`is_asked`] and finishes.
@@ -35,7 +35,7 @@ pub fn watch(first: First) -> Result<(), Failure> {
             let again = ASKED.swap(true, SeqCst);
             match (&first, again) {
                 (First::Ask, false) => {
-                    eprintln!("ending; what is known is printed (once more to end at once)");
+                    eprintln!("ending: the results so far are printed (press again to end immediately)");
                 }
                 (First::End(text), false) => {
                     eprintln!("{text}");

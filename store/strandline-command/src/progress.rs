@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle};
 
-/// Whether [`hide`] was called.
+/// True if [`hide`] was called.
 static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
 
 /// Shows no progress from now on. This is for other programs that use the command's code.

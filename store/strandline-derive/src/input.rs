@@ -62,7 +62,7 @@ pub struct Input {
 /// A generic parameter of the type.
 pub struct Parameter {
     pub kind: ParameterKind,
-    /// How code refers to it: `'p`, `T`, `N`.
+    /// The form in which code refers to it: `'p`, `T`, `N`.
     pub name: Vec<TokenTree>,
     /// The bounds after the colon.
     bounds: Vec<TokenTree>,

@@ -1,8 +1,8 @@
-"""A nightly job: sales come as CSV, are cleaned in transactions, and go to a report of each day.
+"""A nightly job: it reads sales from CSV, cleans them in transactions, and writes a report of each day.
 
     python etl.py sales.csv shop.pool report.csv
 
-It can be run again with the same file, or after it was killed: a batch of rows is stored as a whole or not at all, together with how far the job is.
+It can be run again with the same file, or after it was killed: each batch of rows is stored completely or not at all, together with the progress of the job.
 """
 
 import csv
@@ -38,13 +38,13 @@ class Shop:
 
     def __init__(self, db):
         self.db = db
-        # A day's sales lie together, in order.
+        # The sales of a day are stored together, in order.
         self.sales = db.table("sales", tuple[datetime.date, int], Sale)
         self.refused = db.table("refused", int, dict)
         self.progress = db.table("progress", str, int)
 
     def load(self, path):
-        """Stores the rows of a file that are not stored yet; returns how many were read."""
+        """Stores the rows of a file that are not stored yet, and returns the number of rows read."""
         with open(path, newline="") as file:
             done = self.progress.get(path.name, 0)
             rows = enumerate(itertools.islice(csv.DictReader(file), done, None), done)
@@ -55,7 +55,7 @@ class Shop:
             return self.progress.get(path.name, 0) - done
 
     def cleaned(self, tx, batch):
-        """Key and value of each row that is a sale; the others are kept as they are."""
+        """Returns the key and the value of each row that is a valid sale. Other rows are stored unchanged."""
         for number, row in batch:
             try:
                 sale = Sale(row["item"].strip().lower(), int(row["pieces"]), float(row["price"]), Channel(row["channel"]))
@@ -64,7 +64,7 @@ class Shop:
                 tx[self.refused][number] = {"row": row, "why": str(error)}
 
     def discount(self, name, channel, percent, since):
-        """Lowers prices of a channel, all or none, and once."""
+        """Lowers all prices of a channel, or none, and only once."""
         with self.db.write() as tx:
             if name in tx[self.progress]:
                 return
@@ -75,7 +75,7 @@ class Shop:
                     sales[key] = dataclasses.replace(sale, price=round(sale.price * (100 - percent) / 100, 2))
 
     def report(self):
-        """Turnover of each day and channel. Sales may come in meanwhile: the report is of one moment."""
+        """Returns the turnover of each day and channel. The report is of one moment, even if sales are added meanwhile."""
         with self.db.snapshot() as then:
             frame = then[self.sales].to_pandas().rename(columns={"key_0": "day", "key_1": "number"})
         frame["turnover"] = frame["pieces"] * frame["price"]

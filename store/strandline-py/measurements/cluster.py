@@ -1,4 +1,4 @@
-"""A sweep of 200 points: one process with one thread beside Ray with two worker processes, of which one may be killed. Needs Ray and two free processors.
+"""Measures a sweep of 200 points: in one process with one thread, and with Ray and two worker processes, one of which may be killed. Needs Ray and two free processors.
 
 Prints the times and their ratio, and fails if the bytes differ.
 """
@@ -52,7 +52,7 @@ def kill_a_worker(done, total):
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
 with tempfile.TemporaryDirectory() as folder, RayExecutor() as cluster:
     folder = pathlib.Path(folder)
-    # The workers are there, and the package is loaded.
+    # Afterwards the workers are there, and the package is loaded.
     strandline.sweep(POINTS[:4], cluster)
     alone, seconds = timed("one process", ThreadPoolExecutor(1), folder)
     together, parallel = timed("two workers", cluster, folder)

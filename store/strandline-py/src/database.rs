@@ -1,4 +1,4 @@
-//! `Database` and what belongs to it.
+//! `Database`, and the operations on it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,10 +30,10 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 pub(crate) type Db = strandline::Database<Control>;
 
-/// As what a database is opened.
+/// The store as which a database is opened.
 type Catalogue = Store<Tables<'static>, Control>;
 
-/// What a program says of how a database is opened.
+/// The options with which a program opens a database.
 #[derive(Default)]
 struct Opening<'o> {
     domain: Option<&'o str>,
@@ -44,7 +44,7 @@ struct Opening<'o> {
 }
 
 /// # Errors
-/// There is no such domain.
+/// Returns a `UsageError` if there is no such domain.
 fn options(opening: &Opening<'_>) -> PyResult<Options> {
     let domain = match opening.domain {
         None | Some("sync") => Domain::Sync,
@@ -75,20 +75,20 @@ pub(crate) fn usage(text: &str) -> PyErr {
 
 /// An open database.
 pub(crate) struct Inner {
-    /// None once it is closed.
+    /// `None` after the database was closed.
     db: Mutex<Option<Arc<Db>>>,
-    /// Each operation under way has a share, also one whose caller a signal has taken away; `close` waits for them.
+    /// Every running operation holds a clone, even one whose caller a signal has interrupted. `close` waits until there are no clones.
     operations: Arc<()>,
-    /// The file's path, for what shows the database.
+    /// The file's path, for `repr`.
     path: PathBuf,
-    /// Each write takes one. A thread in the block of a transaction takes no other: it would wait for itself. It does not read outside the
-    /// transaction either, nor wait for a flush or a checkpoint, which wait for a large transaction. The database cannot tell, since the
-    /// transaction runs on a worker thread.
+    /// Each write takes a turn. A thread in the block of a transaction must not take another one, since it would wait for itself. It must not read
+    /// outside of the transaction either, nor wait for a flush or a checkpoint, because these wait for a large transaction. The database cannot
+    /// detect this, since the transaction runs on a worker thread.
     pub(crate) turns: Arc<Turns>,
 }
 
 impl Inner {
-    /// The file's path as a `repr` has it.
+    /// Returns the file's path as `repr` shows it.
     pub(crate) fn shown(&self) -> String {
         format!("{:?}", self.path)
     }
@@ -108,7 +108,7 @@ impl Inner {
         }
     }
 
-    /// Does work that writes. A signal ends the wait for other writers.
+    /// Runs work that writes. A signal ends the wait for other writers.
     pub(crate) fn write<T: Send>(
         &self,
         py: Python<'_>,
@@ -121,7 +121,7 @@ impl Inner {
         py.detach(|| work(&db)).map_err(of_database)
     }
 
-    /// Does work that reads. It waits only for a large transaction of which there is no room for old versions, and a signal ends that.
+    /// Runs work that reads. It waits only for a large transaction if there is no memory for its old versions, and a signal ends that wait.
     pub(crate) fn read<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -136,7 +136,7 @@ impl Inner {
         py.detach(|| work(&db)).map_err(of_database)
     }
 
-    /// Does work that may take long, on a thread of its own. A signal leaves it to that.
+    /// Runs work that may take long on a thread of its own. After a signal the thread continues without the caller.
     fn work<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -154,7 +154,7 @@ impl Inner {
         patience::wait_for(py, || {}, work)?.map_err(of_database)
     }
 
-    /// The database as it is now. A signal ends the wait until that is durable.
+    /// Returns a snapshot of the database. A signal ends the wait until it is durable.
     pub(crate) fn snapshot(&self, py: Python<'_>) -> PyResult<Arc<Open>> {
         self.work(py, Moment::now).map(Open::new)
     }
@@ -162,20 +162,21 @@ impl Inner {
 
 /// Named tables in a file, with transactions over all of them: `Database.open(path)`, or `Database.in_memory()` for tests.
 ///
-/// It closes at the end of a `with` block. Threads can share it.
+/// A database is closed at the end of a `with` block. Threads can share it.
 #[pyclass(frozen, module = "strandline")]
 struct Database(Arc<Inner>);
 
 #[pymethods]
 impl Database {
-    /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file, `path.log`.
+    /// Opens the database in the file at `path`, and creates it if there is no such file. The database keeps its log in a second file, `path.log`.
     ///
-    /// `domain`: what it is stored on: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"` (survives kills, not
-    /// power failures). `read_only`: beside any number of other readers, and no writer. `address_space`: bytes of address space to reserve, a
-    /// multiple of 4096, where the system limits it; the file then grows no further. `memory`: bytes of memory for copies of the file's pages and
-    /// old versions, at least 4 MB; by default half of what the machine or the container has, and at most 4 GB. `size`: the most bytes that a new
-    /// database may come to have, a multiple of 4096; by default 1 TB. `layout_name`: the name of the program's format, of at most 32 bytes; a
-    /// database that was created with another name is refused, with the kind `"wrong-layout"`.
+    /// `domain` is the kind of storage: `"sync"` (any file system; the default), `"flush"`, `"flush-on-fail"` (persistent memory) or `"process"`
+    /// (survives kills, but not power failures). With `read_only` the database is only read; other processes may read it at the same time, but not
+    /// write it. `address_space` is the number of bytes of address space to reserve, a multiple of 4096, for systems that limit it; the file then
+    /// cannot grow beyond that. `memory` is the number of bytes of memory for copies of the file's pages and for old versions, at least 4 MB; the
+    /// default is half of the memory of the machine or the container, but at most 4 GB. `size` is the number of bytes to which a new database can
+    /// grow, a multiple of 4096; the default is 1 TB. `layout_name` is the name of the program's format, of at most 32 bytes; a database that was
+    /// created with another name is refused, with the kind `"wrong-layout"`.
     #[staticmethod]
     #[pyo3(signature = (path, *, domain = None, read_only = false, address_space = None, memory = None, size = None, layout_name = ""))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
@@ -197,7 +198,7 @@ impl Database {
         opened.map(Self::over).map_err(of_database)
     }
 
-    /// As `open`, but the database has to exist: a mistake in the path is an error, and creates nothing.
+    /// Like `open`, but the database must exist: a mistake in the path is an error and does not create a file.
     #[staticmethod]
     #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None, layout_name = ""))]
     fn open_existing(
@@ -213,7 +214,7 @@ impl Database {
         opened.map(Self::over).map_err(of_database)
     }
 
-    /// Creates a database in a new file at `path`. Fails and changes nothing if the file exists.
+    /// Creates a database in a new file at `path`. If the file exists, this fails and changes nothing.
     #[staticmethod]
     #[pyo3(signature = (path, *, domain = None, address_space = None, memory = None, size = None, layout_name = ""))]
     fn create_new(
@@ -230,9 +231,9 @@ impl Database {
         created.map(Self::over).map_err(of_database)
     }
 
-    /// Puts a copy of the database at `backup` in the place of the database at `path`, or creates it; neither may be open. The backup is checked
-    /// first. With `keep` the old database stays at `path` with `.replaced` behind it; if there is such a file already, nothing changes and the call raises a `UsageError`.
-    /// Returns the paths of the files that stay.
+    /// Replaces the database at `path` with a copy of the database at `backup`, or creates it. Neither may be open. The backup is checked first. With
+    /// `keep` the old database is kept in a file with `.replaced` appended to its name; if there is such a file already, nothing changes and the call
+    /// raises a `UsageError`. Returns the paths of the kept files.
     #[staticmethod]
     #[pyo3(signature = (backup, path, *, keep = true))]
     fn restore(py: Python<'_>, backup: PathBuf, path: PathBuf, keep: bool) -> PyResult<Vec<PathBuf>> {
@@ -241,19 +242,19 @@ impl Database {
         restored.map(|report| report.kept).map_err(of_database)
     }
 
-    /// An empty database in memory, for tests: nothing of it remains.
+    /// Creates an empty database in memory, for tests. It is lost when it is closed.
     #[staticmethod]
     fn in_memory(py: Python<'_>) -> PyResult<Self> {
         let made = py.detach(|| Catalogue::in_memory(&Options::default(), |tx| Tables::new(tx)));
         made.map(Self::over).map_err(of_database)
     }
 
-    /// The table `name`, which is made if it is not there: keys in order, each with a value.
+    /// Opens the table `name`, which maps keys in order to values, and creates it if it does not exist.
     ///
-    /// Keys are `bytes`, `str`, `int` (64 bits with a sign), `float`, `bool`, `date`, `datetime`, `UUID`, and tuples of these, `tuple[str, int]`. Values can
-    /// also be `list[…]`, `Optional[…]`, data classes, enumerations and `dict`, which is stored as JSON. Types without a class of their own have a name: `"u64"` and
-    /// the other sizes of integers, `"timestamp"` (a `datetime` with a time zone), and `"json"`, what `json.dumps` takes. The types are checked against those in
-    /// the file.
+    /// Keys are `bytes`, `str`, `int` (signed, 64 bits), `float`, `bool`, `date`, `datetime`, `UUID`, and tuples of these, `tuple[str, int]`. Values
+    /// can also be `list[…]`, `Optional[…]`, data classes, enumerations and `dict`, which is stored as JSON. Types without a class of their own have
+    /// a name: `"u64"` and the other sizes of integers, `"timestamp"` (a `datetime` with a time zone), and `"json"` (everything that `json.dumps`
+    /// accepts). The types are compared with those in the file.
     fn table(
         &self,
         py: Python<'_>,
@@ -280,7 +281,7 @@ impl Database {
         Ok(Table::new(self.0.clone(), table, kinds, described.unbind()))
     }
 
-    /// All tables: name, kind, and the types of keys and values.
+    /// Returns all tables with their name, kind, and types of keys and values.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let list = self.0.read(py, |db| db.list())?;
         let describe = |table: strandline::TableDescription| {
@@ -294,26 +295,27 @@ impl Database {
         list.into_iter().map(describe).collect()
     }
 
-    /// Deletes a table with all that is in it; whether it was there.
+    /// Deletes a table with its content, and returns whether it existed.
     fn delete(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
         self.0.write(py, |db| db.delete(name))
     }
 
-    /// A transaction, for a `with` block: all that its tables, `tx[table]`, write is there at the block's end, after a power failure too; or nothing, if
-    /// an exception leaves it. One writes at a time.
+    /// Begins a transaction in a `with` block. At the end of the block all writes to its tables, `tx[table]`, are in the database and survive a power
+    /// failure. If an exception leaves the block, none of them is. One transaction writes at a time.
     ///
-    /// `later`: the end of the block waits for no disk; `tx.ticket` does.
+    /// With `later`, the end of the block does not wait for the disk; `tx.ticket` waits for it.
     #[pyo3(signature = (*, later = false))]
     fn write(&self, later: bool) -> Transaction {
         Transaction::new(self.0.clone(), later)
     }
 
-    /// The database as it is now, for as long as the snapshot is open: its tables are `snapshot[table]`. Writers go on meanwhile.
+    /// Returns a snapshot: the database as it is now, for as long as the snapshot is open. Its tables are `snapshot[table]`. Writers continue
+    /// meanwhile.
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         Ok(Snapshot::new(self.0.snapshot(py)?, self.0.clone()))
     }
 
-    /// Looks everything over for damage; what is wrong.
+    /// Checks the whole database for damage, and returns a list of problems. The list is empty if there are none.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         self.0.work(py, |db| db.check())
     }
@@ -323,21 +325,22 @@ impl Database {
         self.0.work(py, move |db| db.backup(to)).map(drop)
     }
 
-    /// What the database has done since this program opened it: transactions, conflicts, writes, flushes, and how long they took in seconds.
+    /// Returns the statistics since this program opened the database: numbers of transactions, conflicts, writes and flushes, and their durations in
+    /// seconds.
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.answer(py, Request::Statistics)
     }
 
-    /// How full the database is: `heap`, what it takes of the disk: `space`, and its `snapshots`. `replayed` counts the transactions that opening it
-    /// replayed from the log: 0 unless the program before had crashed.
+    /// Returns how full the database is (`heap`), the disk space that it takes (`space`), and its `snapshots`. `replayed` is the number of
+    /// transactions that opening the database replayed from the log: 0 unless the previous program had crashed.
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let usage = self.answer(py, Request::Usage)?;
         usage.set_item("replayed", self.0.db()?.recovery().replayed())?;
         Ok(usage)
     }
 
-    /// Answers requests of the command from now on, until the database is closed: `strandline pool list`, `get`, `range`, `dump`, `backup`, `statistics` and
-    /// `checkpoint` work while this program has it open. Only processes of the same user can ask.
+    /// Answers requests of the command from now on, until the database is closed: `strandline pool list`, `get`, `range`, `dump`, `backup`,
+    /// `statistics` and `checkpoint` work while this program has the database open. Only processes of the same user can send requests.
     fn serve_control(&self, py: Python<'_>) -> PyResult<()> {
         self.0.work(py, |db| db.serve_control())
     }
@@ -353,13 +356,13 @@ impl Database {
         self.0.demand_no_writing()?;
         let under_way = || {
             usage(
-                "transactions or snapshots of the database are under way: end them, iterators over it, values that are open and memory views of values, first",
+                "the database is in use: first end its transactions and snapshots, and close iterators, open values and memory views of values",
             )
         };
         if self.0.turns.has_block() {
             return Err(under_way());
         }
-        // Waits for a transaction that is being rolled back.
+        // A transaction that is being rolled back must end first.
         let turn = self.0.turns.take(py, None)?;
         while Arc::strong_count(&self.0.operations) > 1 {
             py.detach(|| std::thread::sleep(patience::PAUSE));
@@ -386,13 +389,14 @@ impl Database {
         }
     }
 
-    /// Runs `work(tx)` as a transaction on a thread of its own: `await db.async_write(work)` returns what `work` returns, once the transaction is durable. An
-    /// exception takes the transaction back, and is raised here. When the task is cancelled, the transaction goes on to its end.
+    /// Runs `work(tx)` as a transaction on a thread of its own: `await db.async_write(work)` returns the result of `work` when the transaction is
+    /// durable. If `work` raises an exception, the transaction is rolled back and the exception is raised here. If the task is cancelled, the
+    /// transaction still continues to its end.
     fn async_write<'py>(this: Bound<'py, Self>, work: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         this.py().import("strandline._asyncio")?.call_method1("write", (this, work))
     }
 
-    /// Runs `work(snapshot)` on a thread of its own: `await db.async_read(work)` returns what `work` returns.
+    /// Runs `work(snapshot)` on a thread of its own: `await db.async_read(work)` returns the result of `work`.
     fn async_read<'py>(this: Bound<'py, Self>, work: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         this.py().import("strandline._asyncio")?.call_method1("read", (this, work))
     }
@@ -413,7 +417,7 @@ impl Database {
 }
 
 impl Database {
-    /// Answers a request whose answer is one object.
+    /// Answers a request that has a single object as its answer.
     fn answer<'py>(&self, py: Python<'py>, request: Request) -> PyResult<Bound<'py, PyAny>> {
         let text = self.0.work(py, move |db| {
             let mut text = String::new();

@@ -1,11 +1,11 @@
-//! Exceptions: those of `strandline._errors`, with the command's messages.
+//! The exceptions of `strandline._errors`, with the command's messages.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use strandline::{Error, ErrorKind};
 use strandline_lab_cli::Failure;
 
-/// An exception of this class.
+/// Returns an exception of this class.
 pub fn raised(class: &'static str, message: String) -> PyErr {
     Python::attach(|py| {
         let module = py.import("strandline._errors").and_then(|module| module.getattr(class));
@@ -16,7 +16,7 @@ pub fn raised(class: &'static str, message: String) -> PyErr {
     })
 }
 
-/// What the command could not do: as its exit codes say, wrong usage, damage, or something else.
+/// Returns the exception for a failure of the command. Its class follows from the exit code: wrong usage, damage, or something else.
 pub fn failed(failure: Failure) -> PyErr {
     let class = match failure.exit_code() {
         1 => "DamagedError",
@@ -26,7 +26,7 @@ pub fn failed(failure: Failure) -> PyErr {
     raised(class, failure.to_string())
 }
 
-/// What the database could not do, as a program in Python is told.
+/// Returns the exception for an error of the database.
 pub fn of_database(error: Error) -> PyErr {
     match error.kind() {
         ErrorKind::Parameter => raised("UsageError", message(&error)),
@@ -34,7 +34,7 @@ pub fn of_database(error: Error) -> PyErr {
     }
 }
 
-/// A `DatabaseError` that has the kind `kind`.
+/// Returns a `DatabaseError` of the kind `kind`.
 pub fn database_error(kind: ErrorKind, message: String) -> PyErr {
     let error = raised("DatabaseError", message);
     Python::attach(|py| match error.value(py).setattr("kind", kind_name(kind)) {
@@ -43,7 +43,7 @@ pub fn database_error(kind: ErrorKind, message: String) -> PyErr {
     })
 }
 
-/// The name of a kind in Python: `"wrong-layout"` for `WrongLayout`.
+/// Returns the name of a kind in Python: `"wrong-layout"` for `WrongLayout`.
 fn kind_name(kind: ErrorKind) -> String {
     let mut name = String::new();
     for letter in format!("{kind:?}").chars() {
@@ -76,7 +76,7 @@ fn message(error: &Error) -> String {
     }
 }
 
-/// Names of types in the file, and in Python.
+/// The names of types in the file, and in Python.
 const NAMES: [(&str, &str); 6] = [
     ("Vec<u8>", "bytes"),
     ("String", "str"),
@@ -86,7 +86,7 @@ const NAMES: [(&str, &str); 6] = [
     ("()", "None"),
 ];
 
-/// The Python name of a type in the file.
+/// Returns the Python name of a type in the file.
 pub fn python_type(name: &str) -> String {
     if let Some((_, python)) = NAMES.iter().find(|(stored, _)| *stored == name) {
         return (*python).to_owned();
@@ -101,7 +101,7 @@ pub fn python_type(name: &str) -> String {
     } else {
         return name.to_owned();
     };
-    // Commas between the parts, and not inside one.
+    // Only the commas between the parts count, not those inside a part.
     let (mut parts, mut depth, mut from) = (Vec::new(), 0, 0);
     for (at, letter) in inside.char_indices() {
         match letter {
@@ -119,7 +119,7 @@ pub fn python_type(name: &str) -> String {
     format!("{class}[{}]", parts.collect::<Vec<_>>().join(", "))
 }
 
-/// A message whose types are named as in Python: those behind `: `, `type ` and `be `.
+/// Replaces the types in a message by their Python names. A type follows `: `, `type ` or `be `.
 fn python_types(text: &str) -> String {
     let mut named = String::new();
     let mut rest = text;
@@ -127,7 +127,7 @@ fn python_types(text: &str) -> String {
     while let Some(begin) = begins.iter().filter_map(|begin| Some(rest.find(begin)? + begin.len())).min() {
         named += &rest[..begin];
         rest = &rest[begin..];
-        // A type ends where a space, a line or a colon follows outside of its brackets.
+        // A type ends at a space, a line break or a colon outside of its brackets.
         let (mut depth, mut end) = (0, rest.len());
         for (at, letter) in rest.char_indices() {
             match letter {

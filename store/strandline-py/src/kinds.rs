@@ -1,4 +1,4 @@
-//! What keys and values are in Python, and how they are stored.
+//! The Python types of keys and values, and their stored forms.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::errors::{of_database, raised};
 pub enum Kind {
     Bytes,
     Text,
-    /// An integer of so many bits, with a sign or without.
+    /// An integer with this many bits, signed if `true`.
     Int(u32, bool),
     Float,
     Bool,
@@ -26,7 +26,7 @@ pub enum Kind {
     /// A `datetime` with a time zone, stored as a moment.
     Timestamp,
     Uuid,
-    /// A text that is JSON.
+    /// A text that contains JSON.
     Json,
     Optional(Box<Kind>),
     List(Box<Kind>),
@@ -45,9 +45,9 @@ pub struct Dataclass {
 struct Field {
     name: String,
     kind: Kind,
-    /// Its value where an earlier version of the class has none.
+    /// The field's value if an object of an earlier version has no such field.
     default: Option<Dynamic>,
-    /// Its name in earlier versions of the class.
+    /// The field's name in earlier versions of the class.
     was: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct Enumeration {
 }
 
 impl Kind {
-    /// The kind that `_kinds.kind` describes as a tuple: its tag, and what belongs to it.
+    /// Returns the kind that `_kinds.kind` describes as a tuple of a tag and its parameters.
     pub fn of(described: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (tag, rest): (String, Bound<'_, PyTuple>) = described.extract()?;
         let inside = |at: usize| Self::of(&rest.get_item(at)?).map(Box::new);
@@ -97,7 +97,7 @@ impl Kind {
         })
     }
 
-    /// Its name in the file. Classes are added to `types`.
+    /// Returns the type's name in the file, and adds classes to `types`.
     pub fn stored_name(&self, types: &mut Types) -> PyResult<String> {
         Ok(match self {
             Self::Bytes => "Vec<u8>".into(),
@@ -129,7 +129,7 @@ impl Kind {
                         (field.name.as_str(), type_name.as_str(), field.default.as_ref())
                     })
                     .collect();
-                // A class that is used twice; `_kinds.kind` refuses two of one name.
+                // A class may be used twice. `_kinds.kind` refuses two classes of the same name.
                 if types.get(name).is_none() {
                     types.add_structure(name, *version, &fields).map_err(of_database)?;
                     for field in &class.fields {
@@ -150,7 +150,7 @@ impl Kind {
         })
     }
 
-    /// Its name in Python.
+    /// Returns the type's name in Python.
     pub fn name(&self) -> String {
         match self {
             Self::Bytes => "bytes".into(),
@@ -174,7 +174,7 @@ impl Kind {
         }
     }
 
-    /// Fails unless keys can be of this kind.
+    /// Checks that keys can be of this kind.
     ///
     /// # Errors
     /// Returns a `UsageError` for kinds without an order of their own.
@@ -191,10 +191,10 @@ impl Kind {
         }
     }
 
-    /// What is stored for a key. Keys that are equal in Python are stored alike.
+    /// Returns the stored form of a key. Keys that are equal in Python have the same stored form.
     ///
     /// # Errors
-    /// As [`dynamic`](Self::dynamic); a `ValueError` for a NaN, which has no place in an order.
+    /// Returns a `ValueError` for a NaN, which has no place in an order, and the errors of [`dynamic`](Self::dynamic).
     pub fn key(&self, from: &Bound<'_, PyAny>) -> PyResult<Dynamic> {
         fn normal(key: Dynamic) -> PyResult<Dynamic> {
             Ok(match key {
@@ -213,10 +213,10 @@ impl Kind {
         normal(self.dynamic(from)?)
     }
 
-    /// What is stored for a value.
+    /// Returns the stored form of a value.
     ///
     /// # Errors
-    /// Returns a `TypeError` if it is of another type, and an `OverflowError` if it has too many bits.
+    /// Returns a `TypeError` if the value is of another type, and an `OverflowError` if it has too many bits.
     pub fn dynamic(&self, from: &Bound<'_, PyAny>) -> PyResult<Dynamic> {
         let py = from.py();
         let wrong = |expected: &str| {
@@ -338,14 +338,14 @@ impl Kind {
         })
     }
 
-    /// What Python gets.
+    /// Returns the Python object for a stored value.
     ///
     /// # Errors
-    /// Returns a `DatabaseError` for what Python has no object for, as a date of the year 10000.
+    /// Returns a `DatabaseError` if Python has no such object, for example a date in the year 10000.
     pub fn object<'py>(&self, py: Python<'py>, stored: Dynamic) -> PyResult<Bound<'py, PyAny>> {
         let from_iso = |class: &str, text: String| {
             let none =
-                |_| raised("DatabaseError", format!("Python has no {class} for what is stored: {text}"));
+                |_| raised("DatabaseError", format!("Python cannot represent the stored value as {class}: {text}"));
             datetime(py, class)?.call_method1("fromisoformat", (text.as_str(),)).map_err(none)
         };
         Ok(match (self, stored) {
@@ -379,14 +379,14 @@ impl Kind {
             (Self::Dataclass(class), Dynamic::Unit) => class.class.bind(py).call0()?,
             (Self::Enum(class), Dynamic::Variant(name, _)) => class.class.bind(py).get_item(name)?,
             (kind, _) => {
-                let text = format!("Python has no {} for what is stored", kind.name());
+                let text = format!("Python cannot represent the stored value as {}", kind.name());
                 return Err(raised("DatabaseError", text));
             }
         })
     }
 }
 
-/// The error, with the field whose value it is about.
+/// Adds the name of the field to an error about its value.
 fn in_field(py: Python<'_>, error: PyErr, class: &str, field: &str) -> PyErr {
     let text = format!("{class}.{field}: {}", error.value(py));
     if error.is_instance_of::<PyTypeError>(py) {
@@ -398,10 +398,10 @@ fn in_field(py: Python<'_>, error: PyErr, class: &str, field: &str) -> PyErr {
     }
 }
 
-/// The text of a `str`; `None` if it is none.
+/// Returns the text of a `str`, or `None` for other objects.
 ///
 /// # Errors
-/// Returns a `ValueError` for a half of a surrogate pair, which no file of text can hold.
+/// Returns a `ValueError` if the text has half of a surrogate pair, which cannot be encoded.
 fn text(from: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let Ok(text) = from.cast::<PyString>() else { return Ok(None) };
     text.to_cow().map(|text| Some(text.into_owned())).map_err(|_| {
@@ -409,7 +409,7 @@ fn text(from: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     })
 }
 
-/// The bytes of a `bytes`, a `bytearray` or a memory view; `None` if it is none of these.
+/// Returns the bytes of a `bytes`, a `bytearray` or a memory view, or `None` for other objects.
 fn bytes(from: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
     if let Ok(bytes) = from.cast::<PyBytes>() {
         return Some(bytes.as_bytes().to_vec());
@@ -420,7 +420,7 @@ fn bytes(from: &Bound<'_, PyAny>) -> Option<Vec<u8>> {
     pyo3::buffer::PyBuffer::<u8>::get(from).ok()?.to_vec(from.py()).ok()
 }
 
-/// An object as an error shows it.
+/// Returns an object as error messages show it.
 fn short(of: &Bound<'_, PyAny>) -> String {
     let mut shown = of.repr().map_or_else(|_| "?".to_owned(), |shown| shown.to_string());
     if shown.chars().count() > 60 {
@@ -429,7 +429,7 @@ fn short(of: &Bound<'_, PyAny>) -> String {
     shown
 }
 
-/// A class of the module `datetime`.
+/// Returns a class of the module `datetime`.
 fn datetime<'py>(py: Python<'py>, class: &str) -> PyResult<&'py Bound<'py, PyAny>> {
     static CLASSES: [PyOnceLock<Py<PyAny>>; 3] = [const { PyOnceLock::new() }; 3];
     let at = ["date", "datetime", "timezone"].iter().position(|name| *name == class).unwrap_or(0);

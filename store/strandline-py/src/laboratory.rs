@@ -1,4 +1,4 @@
-//! `simulate`, `check`, `litmus`, `list` and the commands themselves.
+//! `simulate`, `check`, `litmus`, `list`, and the commands themselves.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(main, module)?)
 }
 
-/// The text of the object that the command prints with these flags and `--json`.
+/// Returns the text of the object that the command prints with these flags and `--json`.
 #[pyfunction]
 fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
     find_itself(py)?;
@@ -28,7 +28,7 @@ fn answer(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
     found.map(|found| found.to_string()).map_err(failed)
 }
 
-/// As `answer`, for the crash checker.
+/// Like `answer`, for the crash checker.
 #[pyfunction]
 fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
     find_itself(py)?;
@@ -39,13 +39,13 @@ fn explore(py: Python<'_>, flags: Vec<String>) -> PyResult<String> {
     found.map(|found| found.to_string()).map_err(failed)
 }
 
-/// The flags of a subcommand, as JSON: name, help, default.
+/// Returns the flags of a subcommand as JSON: names, help texts, defaults.
 #[pyfunction]
 fn parameters(subcommand: &str) -> PyResult<String> {
     strandline_lab_cli::parameters(subcommand).map(|found| found.to_string()).map_err(failed)
 }
 
-/// Tells the library which file it is.
+/// Tells the library the path of its own file.
 pub fn find_itself(py: Python<'_>) -> PyResult<()> {
     static FOUND: Once = Once::new();
     let file: PathBuf = py.import("strandline._strandline")?.getattr("__file__")?.extract()?;
@@ -53,20 +53,20 @@ pub fn find_itself(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// What tells this build from others.
+/// Returns a text that distinguishes this build from others.
 #[pyfunction]
 fn program(py: Python<'_>) -> PyResult<String> {
     find_itself(py)?;
     strandline_lab_cli::program().map_err(failed)
 }
 
-/// Ends all runs of this process that are under way.
+/// Ends all running simulations and checks of this process.
 #[pyfunction]
 fn stop() {
     stop_all();
 }
 
-/// The command that the first of the program's arguments names, with the others; its exit code. It takes Ctrl-C itself.
+/// Runs the command that the first of the program's arguments names, with the other arguments, and returns its exit code. It handles Ctrl-C itself.
 #[pyfunction]
 fn main(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
     find_itself(py)?;

@@ -1,7 +1,7 @@
-//! Strandline for Python: what the package `strandline` stands on.
+//! Strandline for Python: the extension module of the package `strandline`.
 //!
-//! The laboratory's functions take the command's flags, as a list, and return its JSON: the command parses them, and there is one
-//! description of every parameter. The Python side gives them keywords, and makes dictionaries and frames of what comes back.
+//! The functions of the laboratory take the command's flags as a list, and return its JSON. The command parses the flags, so that every parameter is
+//! described once. The Python side gives them keywords, and converts the results to dictionaries and frames.
 
 mod database;
 mod errors;

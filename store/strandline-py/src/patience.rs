@@ -1,4 +1,4 @@
-//! Work that takes long: the interpreter goes on meanwhile, and Ctrl-C ends it.
+//! Long work: the interpreter continues meanwhile, and Ctrl-C ends it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,14 +11,14 @@ use pyo3::prelude::*;
 
 use crate::errors::raised;
 
-/// Time between two checks for signals.
+/// The time between two checks for signals.
 pub const PAUSE: Duration = Duration::from_millis(50);
 
-/// Does `work` on a thread of its own. A signal's exception, such as `KeyboardInterrupt`, calls `stop` and is raised at once; the
-/// thread ends by itself then.
+/// Runs `work` on a thread of its own. If a signal raises an exception, such as `KeyboardInterrupt`, calls `stop` and returns the exception
+/// immediately; the thread then ends by itself.
 ///
 /// # Errors
-/// The exception; the thread cannot be made; the work panicked.
+/// Returns the signal's exception, and an error if the thread cannot be started or the work panicked.
 pub fn wait_for<T: Send + 'static>(
     py: Python<'_>,
     stop: impl FnOnce(),
@@ -42,7 +42,7 @@ pub fn wait_for<T: Send + 'static>(
     }
 }
 
-/// Receives one message; `None` if there is no sender any more.
+/// Receives one message, or returns `None` if there is no sender any more.
 ///
 /// # Errors
 /// Returns a signal's exception, such as `KeyboardInterrupt`, if one arrives first.
@@ -57,7 +57,7 @@ pub fn receive<T: Send>(py: Python<'_>, from: Receiver<T>) -> PyResult<Option<T>
     }
 }
 
-/// What ends a run that looks at it. They are used again, since those who look keep them for ever.
+/// The flag that ends a run, which the run polls. Flags are reused, since the code that polls them keeps a `'static` reference.
 pub struct Stop(&'static AtomicBool);
 
 static IDLE: Mutex<Vec<&'static AtomicBool>> = Mutex::new(Vec::new());
@@ -70,7 +70,7 @@ fn locked(
 }
 
 impl Stop {
-    /// One for a run that begins.
+    /// Returns a flag for a new run.
     pub fn new() -> Self {
         let flag = locked(&IDLE).pop().unwrap_or_else(|| Box::leak(Box::new(AtomicBool::new(false))));
         flag.store(false, Relaxed);
@@ -78,7 +78,7 @@ impl Stop {
         Self(flag)
     }
 
-    /// What is to be looked at.
+    /// Returns the flag to poll.
     pub fn flag(&self) -> &'static AtomicBool {
         self.0
     }
@@ -91,10 +91,10 @@ impl Drop for Stop {
     }
 }
 
-/// Does `work`, which looks at the flag that it is given, as [`wait_for`] does.
+/// Runs `work`, which polls the flag that it gets. Like [`wait_for`] otherwise.
 ///
 /// # Errors
-/// As [`wait_for`]; `Stopped`: [`stop_all`] ended it.
+/// Returns `Stopped` if [`stop_all`] ended the run, and the errors of [`wait_for`].
 pub fn run<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(&'static AtomicBool) -> T + Send + 'static,
@@ -108,12 +108,12 @@ pub fn run<T: Send + 'static>(
     wait_for(py, move || flag.store(true, Relaxed), work)?.ok_or_else(stopped)
 }
 
-/// What a run that somebody else has ended says.
+/// Returns the error of a run that another thread has ended.
 fn stopped() -> PyErr {
     raised("Stopped", "the run was ended".into())
 }
 
-/// Ends all runs under way.
+/// Ends all runs.
 pub fn stop_all() {
     locked(&RUNNING).iter().for_each(|flag| flag.store(true, Relaxed));
 }

@@ -12,7 +12,7 @@ use crate::database::usage;
 use crate::table::Table;
 use crate::tables::{Answer, Operation};
 
-/// Rows that are fetched first, for a program that wants one, and at a time later on.
+/// Number of rows that are fetched first, for a program that needs only one, and at most at a time later.
 const FIRST_BATCH: usize = 16;
 const MOST_BATCH: usize = 256;
 
@@ -26,13 +26,13 @@ pub(crate) enum What {
 
 /// The rows of a range that an iterator has not yielded yet.
 struct Range {
-    /// The table that they are read from; `None` at the end, which ends its snapshot.
+    /// The table to read from. `None` at the end, which ends its snapshot.
     table: Option<Table>,
     from: End<Dynamic>,
     to: End<Dynamic>,
     backwards: bool,
     fetched: VecDeque<(Dynamic, Dynamic)>,
-    /// Rows to fetch next.
+    /// Number of rows to fetch next.
     batch: usize,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Those between two keys of a table in one state.
+    /// Creates an iterator over the rows between two keys of a table in one state.
     pub(crate) fn new(
         table: Table,
         what: What,
@@ -55,7 +55,8 @@ impl Rows {
         Self { what, range: Mutex::new(range) }
     }
 
-    /// The range, for this thread. No thread waits with it for the interpreter: the thread that has it holds that.
+    /// Returns the range, locked for this thread, or a `UsageError` if another thread has it. A thread that holds this lock also holds the
+    /// interpreter, and does not wait for it.
     fn range(&self) -> PyResult<MutexGuard<'_, Range>> {
         self.range.try_lock().map_err(|_| usage("another thread uses the iterator"))
     }
@@ -63,7 +64,7 @@ impl Rows {
 
 #[pymethods]
 impl Rows {
-    /// Ends it, and the state of the database that it reads.
+    /// Ends the iterator, and the state of the database that it reads.
     fn close(&self) -> PyResult<()> {
         let mut range = self.range()?;
         range.table = None;

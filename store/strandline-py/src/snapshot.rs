@@ -1,4 +1,4 @@
-//! `Snapshot`, and values that one lends.
+//! `Snapshot`, and the values that it lends.
 
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,15 +18,15 @@ use crate::tables::{Answer, Control, Operation};
 #[derive(Clone)]
 pub(crate) enum Moment {
     Snapshot(DatabaseSnapshot<Control>),
-    /// A database that is only read has no other states.
+    /// A database that is open for reading only has only one state.
     ReadOnly(Db),
 }
 
 impl Moment {
-    /// The state of the database now.
+    /// Returns the present state of the database.
     ///
     /// # Errors
-    /// As [`strandline::Database::snapshot`].
+    /// Returns the errors of [`strandline::Database::snapshot`].
     pub fn now(db: &Db) -> Result<Self> {
         match db.snapshot() {
             Err(Error::Unsupported(_) | Error::ReadOnly) => Ok(Self::ReadOnly(db.clone())),
@@ -52,7 +52,7 @@ impl Moment {
     }
 }
 
-/// A snapshot's state, which its tables share; `None` once it is closed.
+/// A snapshot's state, which its tables share. `None` after it was closed.
 pub(crate) struct Open(Mutex<Option<Moment>>);
 
 impl Open {
@@ -65,16 +65,16 @@ impl Open {
     }
 
     /// # Errors
-    /// The snapshot is over; what reading it meets.
+    /// Returns an error if the snapshot was closed, and the errors of reading.
     pub fn read(&self, py: Python<'_>, table: &DynamicTable, operation: &Operation) -> PyResult<Answer> {
         let moment = self.moment().ok_or_else(over)?;
         py.detach(move || moment.read(table, operation)).map_err(of_database)
     }
 
-    /// The pieces of a value, as memory views.
+    /// Returns the pieces of a value as memory views.
     ///
     /// # Errors
-    /// A `KeyError`: the key is not there; as [`read`](Self::read).
+    /// Returns a `KeyError` if the table does not have the key, and the errors of [`read`](Self::read).
     pub fn pieces<'py>(
         &self,
         key: &Bound<'py, PyAny>,
@@ -97,7 +97,7 @@ impl Open {
     }
 
     fn close(&self) {
-        // Its last reader ends the snapshot, which takes a while; not with the lock held.
+        // Dropping the last reader ends the snapshot. That takes a while, so the lock is released first.
         let moment = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(moment);
     }
@@ -107,13 +107,13 @@ fn over() -> PyErr {
     crate::errors::raised("DatabaseError", "the snapshot is over".into())
 }
 
-/// A value whose bytes Python reads where they are.
+/// A value whose bytes Python reads in place.
 enum Lent {
     Value(LentValue<Control>),
     Copied(Vec<u8>),
 }
 
-/// A piece of a value, as long as a memory view of it exists.
+/// A piece of a value. It exists as long as a memory view of it.
 #[pyclass(frozen, module = "strandline")]
 struct Piece {
     value: Arc<Lent>,
@@ -130,16 +130,16 @@ impl Piece {
 }
 
 #[pymethods]
-#[allow(unsafe_code)] // The buffer protocol is a matter of pointers.
+#[allow(unsafe_code)] // The buffer protocol uses pointers.
 impl Piece {
     /// # Safety
-    /// Python calls it with a `view` to be filled.
+    /// Python calls this with a `view` that it wants to be filled.
     unsafe fn __getbuffer__(this: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let bytes = this.get().bytes();
         let (first, count) = (bytes.as_ptr().cast_mut().cast::<c_void>(), bytes.len() as ffi::Py_ssize_t);
-        // SAFETY: the bytes stay as they are while the piece exists: it is frozen, and has a share of the value, which lends them until its last share is
-        // dropped. The view has a reference to the piece from here on until Python releases it. It is for reading only (the 1), and where somebody wants to
-        // write, the function fails with a `BufferError`.
+        // SAFETY: the bytes do not change while the piece exists: it is frozen, and holds a share of the value, which lends the bytes until its last
+        // share is dropped. From here on the view holds a reference to the piece until Python releases it. The view is read-only (the 1): if the
+        // caller wants to write, the function fails with a `BufferError`.
         match unsafe { ffi::PyBuffer_FillInfo(view, this.as_ptr(), first, count, 1, flags) } {
             0 => Ok(()),
             _ => Err(PyErr::fetch(this.py())),
@@ -177,7 +177,7 @@ impl Snapshot {
         }
     }
 
-    /// Ends it. Memory views of its values stay, and keep what they need of it.
+    /// Ends the snapshot. Memory views of its values stay valid, and keep what they need.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.open.close());
     }

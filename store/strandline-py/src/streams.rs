@@ -1,4 +1,4 @@
-//! Values that come from files of Python, piece by piece.
+//! Values that are read piece by piece from Python files.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,36 +16,36 @@ thread_local! {
     static READS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Fails on a thread that reads a file for an operation: what waits for that operation would wait for ever.
+/// Fails on a thread that reads a file for an operation. A call that waits for that operation would wait for ever.
 ///
 /// # Errors
 /// Returns a `UsageError`.
 pub fn demand_no_source() -> PyResult<()> {
     match READS.get() {
         true => Err(usage(
-            "a file whose bytes are being stored cannot use the database, but for a snapshot that was there before",
+            "a file whose bytes are being stored cannot use the database, except an existing snapshot",
         )),
         false => Ok(()),
     }
 }
 
-/// The bytes of a value. If the transaction runs again, the operation reads them again from the first.
+/// The source of a value's bytes. If the transaction runs again, the operation reads the bytes again from the beginning.
 #[derive(Clone)]
 pub struct Source(Arc<Kind>);
 
 enum Kind {
-    /// The file itself, for an operation that is over when the call returns.
+    /// The file itself, for an operation that ends before the call returns.
     File(PythonFile),
-    /// A copy of its bytes on the disk. When the transaction runs again, the program may have closed the file, or read on.
+    /// A copy of the bytes on disk. When the transaction runs again, the program may have closed the file or read on.
     Copied(Mutex<std::fs::File>),
 }
 
-/// A file of Python that can seek.
+/// A Python file that can seek.
 struct PythonFile {
     file: Py<PyAny>,
-    /// The place of the first byte.
+    /// The position of the first byte.
     start: u64,
-    /// The exception that it has raised.
+    /// The exception that the file has raised.
     failure: Mutex<Option<PyErr>>,
 }
 
@@ -55,15 +55,15 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Bytes that are copied at a time.
+/// Number of bytes that are copied at a time.
 const PIECE: u64 = 1 << 20;
 
 impl Source {
-    /// The bytes of `file` from where it stands, and how many these are: `size`, or all. They are copied to a temporary file where they may have to be stored
-    /// again and cannot be read again: if the file cannot seek, or `outlives` the call.
+    /// Returns the source of the bytes of `file` from its present position on, and their number, which is `size`, or all. The bytes are copied to a
+    /// temporary file if they may be needed again and could not be read again: if the file cannot seek, or if the source `outlives` the call.
     ///
     /// # Errors
-    /// Returns what the file raises; a `UsageError` where nobody knows how many bytes there are.
+    /// Returns the exceptions that the file raises, and a `UsageError` if the number of bytes is unknown.
     pub fn new(file: &Bound<'_, PyAny>, size: Option<u64>, outlives: bool) -> PyResult<(Self, u64)> {
         let can_seek = file.call_method0("seekable").and_then(|can| can.extract()).unwrap_or(false);
         let start: Option<u64> = if can_seek { Some(file.call_method0("tell")?.extract()?) } else { None };
@@ -89,10 +89,10 @@ impl Source {
         Ok((Self(Arc::new(kind)), size))
     }
 
-    /// Calls `body` with what reads the bytes from the first on.
+    /// Calls `body` with a reader of the bytes, from the first on.
     ///
     /// # Errors
-    /// As `body`; they cannot be read again.
+    /// Returns the errors of `body`, and an error if the bytes cannot be read again.
     pub fn read<R>(
         &self,
         body: impl FnOnce(&mut dyn Read) -> strandline::Result<R>,
@@ -111,7 +111,7 @@ impl Source {
         }
     }
 
-    /// The exception that the file has raised.
+    /// Returns the exception that the file has raised.
     pub fn failure(&self) -> Option<PyErr> {
         match &*self.0 {
             Kind::File(file) => file.failure.lock().unwrap_or_else(PoisonError::into_inner).take(),
@@ -151,7 +151,7 @@ fn read_piece<R>(file: &Bound<'_, PyAny>, most: u64, body: impl FnOnce(&[u8]) ->
     body(&bytes[..bytes.len().min(most as usize)])
 }
 
-/// A copy of the next `size` bytes of the file, which nobody finds and which is gone when it is closed.
+/// Returns a copy of the next `size` bytes of the file. The copy has no name, and is deleted when it is closed.
 fn copied(file: &Bound<'_, PyAny>, size: u64) -> PyResult<std::fs::File> {
     let mut copy = tempfile::tempfile()?;
     let mut rest = size;

@@ -1,4 +1,4 @@
-//! Points of a sweep, one at a time, and where what they find is kept.
+//! Runs the points of a sweep, one at a time, and stores their results.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ fn usage(text: String) -> PyErr {
     raised("UsageError", text)
 }
 
-/// The points that these flags of `simulate` ask for, each as JSON.
+/// Returns the points that these flags of `simulate` select, each as JSON.
 #[pyfunction]
 fn points(flags: Vec<String>) -> PyResult<Vec<String>> {
     let points = strandline_lab_cli::points(&flags, Registry::default()).map_err(failed)?;
@@ -30,14 +30,14 @@ fn points(flags: Vec<String>) -> PyResult<Vec<String>> {
 }
 
 fn point(text: &str) -> PyResult<Point> {
-    let value = serde_json::from_str(text).map_err(|error| usage(format!("this is no point: {error}")))?;
+    let value = serde_json::from_str(text).map_err(|error| usage(format!("this is not a point: {error}")))?;
     Point::from_json(&value, &Registry::default()).map_err(usage)
 }
 
-/// Runs a point; what it finds as a line of `points.jsonl`.
+/// Runs a point, and returns its result as a line of `points.jsonl`.
 #[pyfunction]
 fn run_point(py: Python<'_>, text: &str) -> PyResult<String> {
-    /// Filled pools, for the points to come.
+    /// Filled pools, for later points.
     static SHELF: Shelf = Shelf::new();
     find_itself(py)?;
     let (point, program) = (point(text)?, strandline_lab_cli::program().map_err(failed)?);
@@ -45,14 +45,14 @@ fn run_point(py: Python<'_>, text: &str) -> PyResult<String> {
     found.map_err(|why| raised("PointError", why))
 }
 
-/// A sweep's folder: its plan, and what is known of its points.
+/// A sweep's folder: its plan, and the results of its points.
 #[pyclass(frozen)]
 struct Store {
     folder: PathBuf,
     plan: Plan,
-    /// The points of this shard, by their place in the plan.
+    /// The points of this shard, as indices in the plan.
     own: Vec<usize>,
-    /// None when the folder is left to others.
+    /// `None` after the folder was released.
     store: Mutex<Option<strandline_lab::sweep::Store>>,
 }
 
@@ -65,7 +65,7 @@ impl Store {
 
 #[pymethods]
 impl Store {
-    /// Opens a folder for these points, or for the shard of them that is named.
+    /// Opens a folder for these points, or for one shard of them.
     #[new]
     #[pyo3(signature = (folder, texts, shard = None))]
     fn new(py: Python<'_>, folder: PathBuf, texts: Vec<String>, shard: Option<&str>) -> PyResult<Self> {
@@ -81,7 +81,7 @@ impl Store {
         Ok(Self { folder, plan, own, store: Mutex::new(Some(store)) })
     }
 
-    /// The points that have not been run, those of one pool after one another.
+    /// Returns the points that have not been run. Points with the same pool follow one another.
     fn missing(&self) -> PyResult<Vec<usize>> {
         let points = &self.plan.points;
         let own = self.own.iter().copied();
@@ -91,7 +91,7 @@ impl Store {
         Ok(missing)
     }
 
-    /// Adds what the point of this place in the plan has found.
+    /// Adds the result of the point with this index in the plan.
     fn add(&self, index: usize, line: &str) -> PyResult<()> {
         let point = self.plan.points.get(index).ok_or_else(|| PyIndexError::new_err(index))?;
         let failed = |error| unwritten(&self.folder, &error);
@@ -104,7 +104,7 @@ impl Store {
         }
     }
 
-    /// Puts the lines in order, and writes table and plots; what was found.
+    /// Sorts the lines, writes table and plots, and returns the results.
     fn finish(&self, command: &str) -> PyResult<String> {
         let points: Vec<_> = self.own.iter().map(|&index| self.plan.points[index].clone()).collect();
         self.with(|store| {
@@ -113,7 +113,7 @@ impl Store {
         })
     }
 
-    /// Leaves the folder to others.
+    /// Releases the folder.
     fn close(&self) {
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -124,5 +124,5 @@ impl Store {
 }
 
 fn unwritten(folder: &Path, error: &std::io::Error) -> PyErr {
-    raised("Error", format!("cannot write what the sweep finds into {}: {error}", folder.display()))
+    raised("Error", format!("cannot write the results of the sweep to {}: {error}", folder.display()))
 }

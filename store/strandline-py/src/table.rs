@@ -18,10 +18,10 @@ use crate::streams::Source;
 use crate::tables::{Answer, Operation};
 use crate::workers::{self, Line};
 
-/// Where a table is read and written.
+/// The place where a table is read and written.
 #[derive(Clone)]
 pub(crate) enum Place {
-    /// Each operation is a transaction.
+    /// The database itself: each operation is a transaction.
     Itself,
     Transaction(Line),
     Snapshot(Arc<Open>),
@@ -29,19 +29,20 @@ pub(crate) enum Place {
 
 /// A table: a mapping in the order of its keys.
 ///
-/// By itself each operation is a transaction, which is durable when it returns. `tx[table]` is in a transaction, and `snapshot[table]` in a snapshot.
+/// On the table itself, each operation is a transaction, which is durable when it returns. `tx[table]` is the table in a transaction, and
+/// `snapshot[table]` in a snapshot.
 #[pyclass(frozen, mapping, module = "strandline")]
 pub struct Table {
     inner: Arc<Inner>,
     table: DynamicTable,
     kinds: Arc<(Kind, Kind)>,
-    /// The kinds as `_kinds.kinds` describes them.
+    /// The kinds, as `_kinds.kinds` describes them.
     described: Arc<Py<PyAny>>,
     place: Place,
 }
 
 impl Table {
-    /// The table by itself.
+    /// Creates the table whose operations are transactions.
     pub(crate) fn new(
         inner: Arc<Inner>,
         table: DynamicTable,
@@ -51,7 +52,7 @@ impl Table {
         Self { inner, table, kinds: Arc::new(kinds), described: Arc::new(described), place: Place::Itself }
     }
 
-    /// The name as a `repr` has it, without the rest of a long one.
+    /// Returns the name as `repr` shows it. A long one is cut.
     pub(crate) fn shown_name(&self) -> String {
         let name = self.table.name();
         match name.char_indices().nth(40) {
@@ -60,12 +61,12 @@ impl Table {
         }
     }
 
-    /// The kinds of keys and values.
+    /// Returns the kinds of keys and values.
     pub(crate) fn kinds(&self) -> &(Kind, Kind) {
         &self.kinds
     }
 
-    /// The database that it is a table of.
+    /// Returns the table's database.
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner
     }
@@ -113,7 +114,7 @@ impl Table {
         Self { inner, table, kinds, described: described.clone(), place }
     }
 
-    /// The table in one state of the database.
+    /// Returns the table in one state of the database.
     fn of_one_state(&self, py: Python<'_>) -> PyResult<Self> {
         Ok(match &self.place {
             Place::Itself => self.at(Place::Snapshot(self.inner.snapshot(py)?)),
@@ -139,13 +140,13 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The name under which it is in the database.
+    /// The table's name in the database.
     #[getter]
     fn name(&self) -> &str {
         self.table.name()
     }
 
-    /// The value of `key`, or `default`.
+    /// Returns the value of `key`, or `default`.
     #[pyo3(signature = (key, default = None))]
     fn get<'py>(
         &self,
@@ -190,7 +191,8 @@ impl Table {
         self.rows(py, None, None, false, What::Keys)
     }
 
-    /// Keys, from the key `start` on and before `stop`, in order; the last first if `reverse`. They are of one state of the database.
+    /// Returns the keys from `start` up to but not including `stop`, in order, or in reverse order if `reverse`. All are of one state of the
+    /// database.
     #[pyo3(signature = (start = None, stop = None, *, reverse = false))]
     fn keys(
         &self,
@@ -202,7 +204,8 @@ impl Table {
         self.rows(py, start, stop, reverse, What::Keys)
     }
 
-    /// Values, from the key `start` on and before `stop`, in order; the last first if `reverse`. They are of one state of the database.
+    /// Returns the values of the keys from `start` up to but not including `stop`, in order, or in reverse order if `reverse`. All are of one state
+    /// of the database.
     #[pyo3(signature = (start = None, stop = None, *, reverse = false))]
     fn values(
         &self,
@@ -214,7 +217,8 @@ impl Table {
         self.rows(py, start, stop, reverse, What::Values)
     }
 
-    /// Pairs of key and value, from the key `start` on and before `stop`, in order; the last first if `reverse`. They are of one state of the database.
+    /// Returns pairs of keys and values, from the key `start` up to but not including `stop`, in order, or in reverse order if `reverse`. All are of
+    /// one state of the database.
     #[pyo3(signature = (start = None, stop = None, *, reverse = false))]
     fn items(
         &self,
@@ -226,7 +230,7 @@ impl Table {
         self.rows(py, start, stop, reverse, What::Items)
     }
 
-    /// Gives `key` the value `value`; returns the value before, or None.
+    /// Sets the value of `key` to `value`, and returns the previous value or None.
     fn insert<'py>(
         &self,
         py: Python<'py>,
@@ -238,11 +242,11 @@ impl Table {
         self.value(py, before)
     }
 
-    /// Gives `key` the bytes of `file` as its value, from where it stands: `size` of them, or all. They are read and stored piece by piece, so
-    /// that they need not fit memory. For tables of bytes.
+    /// Sets the value of `key` to the bytes of `file` from its present position on: `size` bytes, or all. They are read and stored piece by piece, so
+    /// that they need not fit into memory. For tables of bytes.
     ///
-    /// Inside the block of a transaction, and from a file that cannot seek, they go by a temporary file, since the transaction may have to begin
-    /// anew. An exception of the file is raised here, and `key` keeps the value that it had.
+    /// Inside the block of a transaction, and if the file cannot seek, the bytes go through a temporary file, since the transaction may have to begin
+    /// again. If the file raises an exception, it is raised here, and `key` keeps its previous value.
     #[pyo3(signature = (key, file, size = None))]
     fn insert_from(
         &self,
@@ -260,31 +264,32 @@ impl Table {
         }
     }
 
-    /// The value of `key` as a file that is open for reading, an `io.BufferedReader`, which can seek: a value need not fit memory. For tables of bytes. It reads one
-    /// state of the database, whatever others write meanwhile. It keeps that state, and the database open, until it is closed, as at the end of a `with` block.
+    /// Returns the value of `key` as a file that is open for reading, an `io.BufferedReader`, which can seek. The value need not fit into memory. For
+    /// tables of bytes. The file reads one state of the database, whatever others write meanwhile. It keeps that state, and the database, open until
+    /// it is closed, for example at the end of a `with` block.
     fn open<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         self.demand_bytes()?;
         py.import("strandline._streams")?.call_method1("opened", (self.of_one_state(py)?, key))
     }
 
-    /// The value of `key` as memory views of its pieces, in order, of which no copy is made if it has more than 16 KB: a piece has up to 252 KB. For tables of bytes, and
-    /// not inside a transaction.
+    /// Returns the value of `key` as memory views of its pieces, in order. A piece has up to 252 KB. A value of more than 16 KB is not copied. For
+    /// tables of bytes, and not inside a transaction.
     ///
-    /// A view, and what is made of it (`numpy.frombuffer`), stays as it is for as long as it exists, whatever is written meanwhile. Until then the database
-    /// cannot be closed.
+    /// A view, and everything made from it (`numpy.frombuffer`), does not change for as long as it exists, whatever is written meanwhile. Until then
+    /// the database cannot be closed.
     fn pieces<'py>(&self, key: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyMemoryView>>> {
         self.demand_bytes()?;
         let stored = self.kinds.0.key(key)?;
         match &self.of_one_state(key.py())?.place {
             Place::Snapshot(open) => open.pieces(key, &self.table, &stored),
             _ => Err(usage(
-                "a transaction lends nothing: read the value, table[key] or table.open(key), or use a snapshot",
+                "values cannot be lent inside a transaction: read the value with table[key] or table.open(key), or use a snapshot",
             )),
         }
     }
 
-    /// Writes the value of `key` to `file`, by `file.write` of memory views, and returns how many bytes it has. Of a large value no copy is made, except inside a
-    /// transaction. For tables of bytes.
+    /// Writes the value of `key` to `file`, by calling `file.write` with memory views, and returns the number of bytes. A large value is not copied,
+    /// except inside a transaction. For tables of bytes.
     fn write_to<'py>(
         &self,
         py: Python<'py>,
@@ -297,8 +302,8 @@ impl Table {
         py.import("strandline._streams")?.call_method1("write_to", (table, key, file, is_lent))
     }
 
-    /// The rows from the key `start` on and before `stop` as a `pyarrow.Table`, of one state of the database; needs pyarrow. Parts of a tuple, fields of a data class and
-    /// keys of dictionaries have a column each.
+    /// Returns the rows from the key `start` up to but not including `stop` as a `pyarrow.Table`, of one state of the database. Needs pyarrow. Parts
+    /// of a tuple, fields of a data class and keys of dictionaries have a column each.
     #[pyo3(signature = (start = None, stop = None))]
     fn to_arrow<'py>(
         this: Bound<'py, Self>,
@@ -308,7 +313,8 @@ impl Table {
         this.py().import("strandline._frames")?.call_method1("to_arrow", (this, start, stop))
     }
 
-    /// The rows from the key `start` on and before `stop` as a `pandas.DataFrame`, of one state of the database; needs pandas. It has the columns of `to_arrow`.
+    /// Returns the rows from the key `start` up to but not including `stop` as a `pandas.DataFrame`, of one state of the database. Needs pandas. It
+    /// has the columns of `to_arrow`.
     #[pyo3(signature = (start = None, stop = None))]
     fn to_pandas<'py>(
         this: Bound<'py, Self>,
@@ -318,7 +324,7 @@ impl Table {
         this.py().import("strandline._frames")?.call_method1("to_pandas", (this, start, stop))
     }
 
-    /// All rows as an Arrow stream, for polars, DuckDB and others that take one; needs pyarrow.
+    /// Returns all rows as an Arrow stream, which polars, DuckDB and others accept. Needs pyarrow.
     #[pyo3(signature = (requested_schema = None))]
     fn __arrow_c_stream__<'py>(
         this: Bound<'py, Self>,
@@ -328,13 +334,13 @@ impl Table {
         table.call_method1("__arrow_c_stream__", (requested_schema,))
     }
 
-    /// The types of keys and values, as `_kinds.kinds` describes them.
+    /// Returns the types of keys and values, as `_kinds.kinds` describes them.
     #[getter]
     fn _kinds(&self, py: Python<'_>) -> Py<PyAny> {
         self.described.clone_ref(py)
     }
 
-    /// Bytes of the value of `key`.
+    /// Returns the number of bytes in the value of `key`.
     fn _size(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<u64> {
         match self.call(py, Operation::Size(self.kinds.0.key(key)?))? {
             Answer::Count(bytes) => Ok(bytes),
@@ -342,7 +348,7 @@ impl Table {
         }
     }
 
-    /// The bytes of the value of `key` from byte number `at` on: `length` of them, or fewer where the value ends.
+    /// Returns `length` bytes of the value of `key` from the offset `at` on, or fewer if the value ends before.
     fn _read_at<'py>(
         &self,
         py: Python<'py>,
@@ -354,8 +360,8 @@ impl Table {
         self.value(py, read)?.ok_or_else(|| PyKeyError::new_err(key.clone().unbind()))
     }
 
-    /// Inserts all of a dictionary, or of pairs of key and value: all or none. It takes least time and space where the keys are in order, and greater than
-    /// those that are there.
+    /// Inserts all items of a dictionary, or all pairs of key and value, in one transaction. It takes the least time and space if the keys are in
+    /// order and greater than those in the table.
     fn update(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<()> {
         let rows = match rows.cast::<PyDict>() {
             Ok(dict) => dict.call_method0("items")?,
@@ -369,18 +375,18 @@ impl Table {
         self.call(py, Operation::InsertAll(cells)).map(drop)
     }
 
-    /// Removes `key`; returns its value, or None if it was not there.
+    /// Removes `key` and returns its value, or None if the table does not have the key.
     fn remove<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let before = self.call(py, Operation::Remove(self.kinds.0.key(key)?))?;
         self.value(py, before)
     }
 
-    /// Removes all.
+    /// Removes all rows.
     fn clear(&self, py: Python<'_>) -> PyResult<()> {
         self.call(py, Operation::Clear).map(drop)
     }
 
-    /// `Table[str, int]`, for annotations.
+    /// Supports `Table[str, int]` in annotations.
     #[classmethod]
     fn __class_getitem__<'py>(cls: &Bound<'py, PyType>, _types: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
         cls.clone()

@@ -1,4 +1,4 @@
-//! What is done with tables.
+//! The operations on tables.
 
 use std::ops::Bound as End;
 
@@ -6,40 +6,40 @@ use strandline::{Dynamic, DynamicTable, Error, Result, SingleWriter, Tx, View};
 
 use crate::streams::Source;
 
-/// One transaction writes at a time: none begins anew, which a block of Python could not.
+/// Only one transaction writes at a time. So no transaction has to run again after a conflict, which a block of Python could not do.
 pub type Control = SingleWriter;
 
-/// So many bytes are fetched at a time, and a row more.
+/// Number of bytes after which no further rows are fetched in one operation.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// What is done with a table.
+/// An operation on a table.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Get(Dynamic),
     Contains(Dynamic),
     Count,
-    /// So many rows between the bounds, or fewer where they are long, from the first or from the last on. None: nothing is left.
+    /// Fetches up to `limit` rows between the bounds, or fewer if they are long, from the first or from the last on. No rows mean that none is left.
     Rows {
         from: End<Dynamic>,
         to: End<Dynamic>,
         backwards: bool,
         limit: usize,
     },
-    /// Bytes of a value.
+    /// Returns the number of bytes in a value.
     Size(Dynamic),
-    /// So many bytes of a value, or as many as it has, from a place on.
+    /// Returns bytes of a value from an offset on: this number, or as many as it has.
     ReadAt(Dynamic, u64, usize),
-    /// Returns the value before.
+    /// Inserts a row, and returns the previous value.
     Insert(Dynamic, Dynamic),
     Set(Dynamic, Dynamic),
-    /// A value of so many bytes, from a file.
+    /// Sets a value to this number of bytes of a file.
     SetFrom(Dynamic, u64, Source),
     InsertAll(Vec<(Dynamic, Dynamic)>),
     Remove(Dynamic),
     Clear,
 }
 
-/// What came of it.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum Answer {
     Value(Option<Dynamic>),
@@ -49,7 +49,7 @@ pub enum Answer {
     Done,
 }
 
-/// About how many bytes of memory it takes.
+/// Returns the approximate number of bytes of memory that a value takes.
 fn size(value: &Dynamic) -> u64 {
     8 + match value {
         Dynamic::Text(text) => text.len() as u64,
@@ -62,7 +62,7 @@ fn size(value: &Dynamic) -> u64 {
 }
 
 impl Operation {
-    /// Whether it changes the table.
+    /// Returns whether the operation changes the table.
     pub fn writes(&self) -> bool {
         !matches!(
             self,
@@ -75,10 +75,10 @@ impl Operation {
         )
     }
 
-    /// Does what reads.
+    /// Runs an operation that reads.
     ///
     /// # Errors
-    /// As the table's methods; [`Error::ReadOnly`] where it writes.
+    /// Returns [`Error::ReadOnly`] if the operation writes, and the errors of the table's methods.
     pub fn read(&self, table: &DynamicTable, tx: &View<'_, Control>) -> Result<Answer> {
         Ok(match self {
             Self::Get(key) => Answer::Value(table.get(tx, key)?),
@@ -89,7 +89,7 @@ impl Operation {
             Self::ReadAt(key, at, bytes) => {
                 let Some(reader) = table.reader(tx, key)? else { return Ok(Answer::Value(None)) };
                 let mut read = vec![0; reader.len().saturating_sub(*at).min(*bytes as u64) as usize];
-                // Behind the end there are none.
+                // After the end there are none.
                 reader.read_at((*at).min(reader.len()), &mut read)?;
                 Answer::Value(Some(Dynamic::Bytes(read)))
             }
@@ -100,7 +100,7 @@ impl Operation {
                 let mut next = || if *backwards { range.next_back() } else { range.next() };
                 let mut rows = Vec::new();
                 let mut bytes = 0;
-                // At least one, however long it is: none at all says that nothing is left.
+                // At least one row is fetched, however long it is, since no rows mean that none is left.
                 while rows.len() < *limit && bytes < BATCH_BYTES {
                     let Some(row) = next() else { break };
                     let row = row?;
@@ -113,10 +113,10 @@ impl Operation {
         })
     }
 
-    /// Does it.
+    /// Runs an operation.
     ///
     /// # Errors
-    /// As the table's methods.
+    /// Returns the errors of the table's methods.
     pub fn apply(&self, table: &DynamicTable, tx: &Tx<'_, Control>) -> Result<Answer> {
         Ok(match self {
             Self::Insert(key, value) => Answer::Value(table.insert(tx, key, value)?),

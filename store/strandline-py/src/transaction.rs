@@ -10,7 +10,7 @@ use crate::patience;
 use crate::table::{Place, Table};
 use crate::workers;
 
-/// What a transaction is at.
+/// The state of a transaction.
 enum State {
     New,
     UnderWay(workers::Transaction),
@@ -40,7 +40,7 @@ impl Transaction {
             *self.state() = before;
             return Ok(());
         };
-        // A signal leaves the end to the worker.
+        // After a signal the worker ends the transaction alone.
         let ended = match running.end(commit) {
             Some(ended) => patience::receive(py, ended)?.unwrap_or_else(|| Err(workers::gone())),
             None => Err(workers::gone()),
@@ -66,7 +66,7 @@ impl Transaction {
 impl Transaction {
     fn __enter__(this: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         let own = this.get();
-        let again = || usage("a transaction is for one with block: db.write() makes another");
+        let again = || usage("a transaction can be used in only one with block: call db.write() again");
         if !matches!(*own.state(), State::New) {
             return Err(again());
         }
@@ -91,11 +91,11 @@ impl Transaction {
     ) -> PyResult<()> {
         let commit = exception.is_none();
         let ended = self.end(py, commit);
-        // The block's own exception counts.
+        // An exception of the block takes precedence.
         if commit { ended } else { Ok(()) }
     }
 
-    /// Ends it: nothing of it happens.
+    /// Rolls the transaction back.
     fn roll_back(&self, py: Python<'_>) -> PyResult<()> {
         self.end(py, false)
     }
@@ -111,13 +111,13 @@ impl Transaction {
         }
     }
 
-    /// What tells when it is durable, after the block of `db.write(later=True)`.
+    /// Returns the ticket of the transaction, after the block of `db.write(later=True)`.
     #[getter]
     fn ticket(&self, py: Python<'_>) -> PyResult<Py<Ticket>> {
         match &*self.state() {
             State::Over(Some(ticket)) => Ok(ticket.clone_ref(py)),
             _ => Err(usage(
-                "a transaction has a ticket when it was begun by db.write(later=True) and has ended well",
+                "only a transaction of db.write(later=True) has a ticket, after it has ended without an error",
             )),
         }
     }
@@ -132,19 +132,19 @@ impl Transaction {
     }
 }
 
-/// A transaction that will be durable: `await` it, or `wait()`.
+/// A transaction that will be durable: `await` it, or call `wait()`.
 #[pyclass(frozen, module = "strandline")]
 pub(crate) struct Ticket(strandline::Ticket, Arc<Inner>);
 
 #[pymethods]
 impl Ticket {
-    /// Whether it is durable by now.
+    /// True if the transaction is already durable.
     #[getter]
     fn is_durable(&self) -> PyResult<bool> {
         self.0.is_durable().map_err(of_database)
     }
 
-    /// Waits until it is durable.
+    /// Waits until the transaction is durable.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         self.1.demand_no_writing()?;
         let ticket = self.0.clone();

@@ -1,5 +1,5 @@
-//! Turns to write. The database itself lets one transaction write at a time, but no signal ends the wait for its lock. So each write from
-//! Python first waits for its turn here, where a signal does.
+//! Turns to write. The database itself lets only one transaction write at a time, but a signal cannot end the wait for its lock. So each write from
+//! Python first waits here for its turn, and a signal ends this wait.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
@@ -21,7 +21,7 @@ struct State {
     is_taken: bool,
     /// The thread that is in the block of a transaction.
     thread: Option<ThreadId>,
-    /// Reads wait for the transaction.
+    /// True if reads wait for the transaction.
     is_large: bool,
 }
 
@@ -33,7 +33,7 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a turn as soon as no other is taken. `thread`: the one whose block of a transaction it is for.
+    /// Takes a turn as soon as no other is taken. `thread` is the thread whose block the transaction belongs to, if there is one.
     ///
     /// # Errors
     /// Returns a signal's exception if one arrives first.
@@ -58,29 +58,29 @@ impl Turns {
         Ok(Turn(self.clone()))
     }
 
-    /// Whether the block of a transaction is under way, in any thread.
+    /// Returns whether a thread is in the block of a transaction.
     pub fn has_block(&self) -> bool {
         self.state().thread.is_some()
     }
 
-    /// Whether this thread is in the block of a transaction.
+    /// Returns whether this thread is in the block of a transaction.
     pub fn is_own(&self) -> bool {
         self.state().thread == Some(std::thread::current().id())
     }
 
-    /// Whether the transaction under way is a large one, for which reads wait.
+    /// Returns whether the running transaction is a large one, for which reads wait.
     pub fn is_large(&self) -> bool {
         self.state().is_large
     }
 }
 
 impl Turn {
-    /// The block ends: its thread may wait for the rest of the turn.
+    /// Notes that the block has ended, so that its thread may wait for the rest of the turn.
     pub fn leave_block(&self) {
         self.0.state().thread = None;
     }
 
-    /// The transaction is about to become a large one.
+    /// Notes that the transaction is about to become a large one.
     pub fn become_large(&self) {
         self.0.state().is_large = true;
     }

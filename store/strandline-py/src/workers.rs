@@ -1,4 +1,4 @@
-//! Transactions that last as long as a block of Python: each on a thread of its own, which is told what to do.
+//! Transactions that last as long as a block of Python. Each runs on a thread of its own, which receives operations.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,12 +8,12 @@ use strandline::{Database, DynamicTable, Error, Result, Ticket, Tx};
 use crate::tables::{Answer, Control, Operation};
 use crate::turns::Turn;
 
-/// The error where no worker answers.
+/// Returns the error if no worker answers.
 pub fn gone() -> Error {
     Error::Parameter("the transaction is over".into())
 }
 
-/// Something to do, and where to answer.
+/// An operation, and the channel for its result.
 struct Task {
     table: DynamicTable,
     operation: Operation,
@@ -22,19 +22,19 @@ struct Task {
 
 enum Request {
     Do(Task),
-    /// The end: whether what was written is to stay.
+    /// The end of the transaction: a commit if `true`, otherwise a rollback.
     End(bool),
 }
 
-/// What a thread is told through.
+/// The channel to a worker.
 #[derive(Clone)]
 pub struct Line(Sender<Request>);
 
 impl Line {
-    /// Sends an operation to the worker; returns where its result will arrive. A transaction in which an operation fails is rolled back.
+    /// Sends an operation to the worker, and returns the channel for its result. A transaction in which an operation fails is rolled back.
     ///
     /// # Errors
-    /// The transaction is over.
+    /// Returns an error if the transaction is over.
     pub fn ask(&self, table: &DynamicTable, operation: Operation) -> Result<Receiver<Result<Answer>>> {
         let (answer, answered) = channel();
         let task = Task { table: table.clone(), operation, answer };
@@ -43,22 +43,22 @@ impl Line {
     }
 }
 
-/// How a transaction ended.
+/// The outcome of a transaction.
 pub type Ended = Result<Option<Ticket>>;
 
-/// A transaction under way. Dropping it rolls it back, without waiting for that.
+/// A running transaction. Dropping it rolls it back, without waiting for that.
 pub struct Transaction {
     line: Line,
-    /// The worker has a share, too: the turn ends when both have dropped theirs.
+    /// The worker has a share as well. The turn ends when both shares are dropped.
     turn: Arc<Turn>,
     ended: Option<Receiver<Ended>>,
 }
 
 impl Transaction {
-    /// Begins a transaction on a worker thread; `later`: its end does not wait for the disk.
+    /// Begins a transaction on a worker thread. With `later`, its end does not wait for the disk.
     ///
     /// # Errors
-    /// Returns an error if the system has no thread left.
+    /// Returns an error if the system cannot start another thread.
     pub fn begin(db: Arc<Database<Control>>, later: bool, turn: Turn) -> std::io::Result<Self> {
         let turn = Arc::new(turn);
         let (to, requests) = channel();
@@ -70,14 +70,14 @@ impl Transaction {
                 true => db.later().write(|tx| work.run(tx)).map(|((), ticket)| Some(ticket)),
             };
             let outcome = match (outcome, work.pending.take()) {
-                // Who asked for what failed is told why.
+                // The error goes to the caller whose operation failed.
                 (Err(error), Some(task)) => {
                     let _ = task.answer.send(Err(error));
                     Err(Error::Aborted)
                 }
                 (outcome, _) => outcome,
             };
-            // Before the turn ends, so that whoever takes the next one can close the database.
+            // The database is released before the turn ends, so that the next turn can close it.
             drop(db);
             drop(work);
             let _ = end.send(outcome);
@@ -86,13 +86,13 @@ impl Transaction {
         Ok(Self { line: Line(to), turn, ended: Some(ended) })
     }
 
-    /// What it is told through.
+    /// Returns the channel to the worker.
     pub fn line(&self) -> Line {
         self.line.clone()
     }
 
-    /// Ends it, by a commit or a rollback; returns where the outcome will arrive: as [`Database::write`], [`Error::Aborted`] if it was rolled
-    /// back.
+    /// Ends the transaction by a commit or a rollback. Returns the channel for the outcome, which is that of [`Database::write`], or
+    /// [`Error::Aborted`] after a rollback.
     pub fn end(mut self, commit: bool) -> Option<Receiver<Ended>> {
         let _ = self.line.0.send(Request::End(commit));
         self.ended.take()
@@ -101,20 +101,21 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // Tables of it may outlive it, so that its channel stays open. After another end this one is not read.
+        // The transaction's tables may outlive it and keep its channel open. After another end the worker does not read this one.
         let _ = self.line.0.send(Request::End(false));
         self.turn.leave_block();
     }
 }
 
-/// What a transaction is asked to do.
+/// The work of a worker thread.
 struct Work {
     requests: Receiver<Request>,
-    /// What it has written, for when it has to begin anew: nobody else has written meanwhile that could change an answer.
+    /// The operations that have written, for a transaction that has to begin again. Their results are the same then, because no other transaction has
+    /// written meanwhile.
     done: Vec<(DynamicTable, Operation)>,
-    /// What could not be done, and may be done the next time.
+    /// The operation that failed, which may succeed when the transaction runs again.
     pending: Option<Task>,
-    /// The end was a commit, should the transaction run again after it.
+    /// True if the transaction was to commit, in case it runs again after that.
     commits: bool,
     turn: Arc<Turn>,
 }
@@ -146,7 +147,7 @@ impl Work {
                 }
                 Err(error) => {
                     self.pending = Some(task);
-                    // If it runs again, that is because it did not fit the log.
+                    // If it runs again, the reason is that it did not fit into the log.
                     self.turn.become_large();
                     return Err(error);
                 }

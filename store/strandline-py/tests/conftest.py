@@ -2,7 +2,7 @@ import pytest
 
 import strandline
 
-# The smallest runs that there are.
+# The smallest possible runs.
 SHORT = dict(workload="queue", transactions=20, warm_up_transactions=0, log_bytes=65536)
 
 
@@ -19,11 +19,11 @@ def points():
 
 @pytest.fixture
 def slow_points():
-    """Points that take long enough for somebody to be killed meanwhile."""
+    """Points that take so long that a worker can be killed meanwhile."""
     more = {**SHORT, "transactions": 3000}
     return strandline.points(scheme=["base", "bppm"], sweep={"nvm.write_ns": list(range(100, 900, 100))}, **more)
 
 
 def files(folder):
-    """What a sweep has found, as bytes."""
+    """Returns the results of a sweep as bytes."""
     return {name: (folder / name).read_bytes() for name in ("points.jsonl", "points.csv", "sweep.json")}

@@ -1,4 +1,4 @@
-"""The database beside asyncio."""
+"""The database together with asyncio."""
 
 import asyncio
 import threading
@@ -50,7 +50,7 @@ def test_an_exception_takes_a_transaction_back(db):
 
 
 def test_the_loop_goes_on_while_a_transaction_waits(db):
-    """A writer that waits for another one holds neither the loop nor tickets."""
+    """A writer that waits for another one blocks neither the loop nor tickets."""
     counts = db.table("counts", str, int)
     entered, leave = threading.Event(), threading.Event()
 
@@ -66,7 +66,7 @@ def test_the_loop_goes_on_while_a_transaction_waits(db):
         second = asyncio.create_task(db.async_write(lambda tx: tx[counts].update({"fast": 1})))
         await asyncio.sleep(0.05)
         assert not first.done() and not second.done()
-        # A task that is cancelled leaves its transaction to itself.
+        # The transaction of a cancelled task continues.
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second

@@ -226,7 +226,7 @@ LARGE = [0, 1, 7, 8, 9, 64, 600, *range(2**19 - 9, 2**19 + 10, 3), 2**20, 4 * 2*
 
 @pytest.mark.parametrize("key", [bytes, str, int, "u64"], ids=str)
 def test_rows_of_any_size_are_walked_over(db, key):
-    """As a dictionary has them: few long rows among many short ones, from either end, between bounds, at a snapshot and in a transaction."""
+    """A table has the same rows as a dictionary: few long rows among many short ones, from either end, between bounds, in a snapshot and in a transaction."""
     chance = random.Random(7)
     table = db.table("t", key, bytes)
     make = {bytes: lambda n: n.to_bytes(3, "big"), str: lambda n: "row" * (n % 4) + str(n)}.get(key, lambda n: n)
@@ -310,7 +310,7 @@ def test_what_is_open_keeps_it_open(tmp_path):
 
 
 class Slow(io.RawIOBase):
-    """Bytes that cannot be read again, at most 1,000 at a time; it fails at a place."""
+    """A file of bytes that cannot be read again, at most 1,000 at a time. It fails at some position."""
 
     def __init__(self, whole, fails_at=None):
         self.rest, self.given, self.fails_at = io.BytesIO(whole), 0, fails_at
@@ -339,7 +339,7 @@ def test_a_value_is_a_file(tmp_path, on_disk):
         assert file.read(4) == b"head"
         films.insert_from("tide", file, len(FILM) - 10)
         with films.open("tide") as film:
-            # One state, whatever is written meanwhile.
+            # The file reads one state, whatever is written meanwhile.
             films["tide"] = b"short"
             assert film.readable() and film.seekable() and not film.writable()
             assert film.read(7) == FILM[:7] and film.tell() == 7
@@ -351,12 +351,12 @@ def test_a_value_is_a_file(tmp_path, on_disk):
                 film.seek(-1)
         with films.open("tide") as film:
             assert film.read() == b"short"
-        # What cannot seek has a size that somebody says.
+        # For a file that cannot seek, the caller gives the size.
         films.insert_from("ebb", Slow(FILM), len(FILM))
         assert films["ebb"] == FILM
         with pytest.raises(strandline.UsageError, match="give the size"):
             films.insert_from("ebb", Slow(FILM))
-        # Its exceptions are its own, and the value is as it was.
+        # The file's exceptions are raised, and the value is unchanged.
         with pytest.raises(ConnectionError, match="dead"):
             films.insert_from("ebb", Slow(FILM, 300_000), len(FILM))
         with pytest.raises(strandline.DatabaseError, match="read the value"):
@@ -372,7 +372,7 @@ def test_a_value_is_a_file(tmp_path, on_disk):
             tx[films].insert_from("flood", io.BytesIO(FILM))
             with tx[films].open("flood") as film:
                 assert film.read() == FILM
-        # From a value of the same transaction, and from one of a snapshot.
+        # The bytes come from a value in the same transaction, and from one in a snapshot.
         with db.write() as tx, tx[films].open("flood") as film:
             tx[films].insert_from("again", film)
         assert films["again"] == FILM
@@ -425,7 +425,7 @@ def test_a_file_whose_bytes_are_stored_cannot_use_the_database(db, tmp_path):
     for ask in asks:
         file = Curious(FILM)
         file.ask = ask
-        with pytest.raises(strandline.UsageError, match="but for a snapshot"):
+        with pytest.raises(strandline.UsageError, match="except an existing snapshot"):
             films.insert_from("ebb", file)
     file = Curious(FILM)
     file.ask = lambda: snapshot[films]["tide"]

@@ -1,4 +1,4 @@
-"""What the guide shows runs."""
+"""Runs the examples of the guide."""
 
 import asyncio
 import pathlib

@@ -1,4 +1,4 @@
-"""The example is a program that runs."""
+"""Runs the example program."""
 
 import pathlib
 import subprocess
@@ -33,7 +33,7 @@ def test_the_example_makes_its_report(tmp_path):
     said = run(tmp_path)
     assert said.startswith("7 rows read, 5 sales, 2 refused\n") and said.endswith("backup: 5 sales\n")
     assert (tmp_path / "report.csv").read_text() == REPORT
-    # Another run finds nothing new, and lowers no price again.
+    # Another run finds no new rows, and does not lower prices again.
     assert run(tmp_path).startswith("0 rows read, 5 sales, 2 refused\n")
     assert (tmp_path / "report.csv").read_text() == REPORT
     # More rows in the same file.

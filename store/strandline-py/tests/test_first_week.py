@@ -1,4 +1,4 @@
-"""The twelve tasks of docs/first-week.md, as somebody writes them who has read docs/python.md alone."""
+"""The twelve tasks of docs/first-week.md, written as by somebody who has read only docs/python.md."""
 
 import dataclasses
 import itertools
@@ -71,7 +71,7 @@ def test_4_move_money_or_refuse_it_whole():
         transfer(db, accounts, "ann", "bob", 7)
         with pytest.raises(Refusal, match="only 3 are left"):
             transfer(db, accounts, "ann", "bob", 7)
-        # Ann's account was changed before Eve's was missed, and is as it was.
+        # Ann's account was changed before Eve's was found missing, and has its old value again.
         with pytest.raises(Refusal, match="eve has no account"):
             transfer(db, accounts, "ann", "eve", 1)
         assert dict(accounts.items()) == {"ann": 3, "bob": 7}
@@ -169,7 +169,7 @@ def test_9_change_a_class_and_a_key(tmp_path):
     with Database.open(tmp_path / "books.db") as db:
         books = db.table("books", int, Book)
         assert books[7] == Book("Tides", 320)
-        # The one after that: by title.
+        # The release after that has the books by title.
         by_title = db.table("books by title", str, tuple[int, Book])
         with db.write() as tx:
             tx[by_title].update((book.title, (number, book)) for number, book in tx[books].items())
@@ -225,13 +225,13 @@ def test_12_go_on_after_failures(tmp_path):
             rows[stored] = "x" * 100_000
             stored += 1
     assert full.value.kind == "full" and len(rows) == stored
-    # Make room, and go on.
+    # Makes room, and continues.
     with db.write() as tx:
         for number in range(stored // 2):
             del tx[rows][number]
     rows[stored] = "y" * 50_000
 
-    # Events that need not be on the disk one by one.
+    # Events, which need not be durable one by one.
     events = db.table("events", int, str)
     for number in range(100):
         with db.write(later=True) as tx:

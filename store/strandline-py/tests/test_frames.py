@@ -56,7 +56,7 @@ def test_fields_are_columns(db):
     with db.snapshot() as then:
         sales.clear()
         assert len(then[sales].to_pandas(("pears", 2))) == 1 and len(then[sales].to_arrow(None, ("pears", 2))) == 1
-    # Without rows there are the same columns.
+    # A table without rows has the same columns.
     assert list(sales.to_pandas().columns) == sales.to_arrow().column_names == names
 
 

@@ -1,4 +1,4 @@
-"""Signals while a call waits, and transactions that nobody ends."""
+"""Signals while a call waits, and transactions that the program does not end."""
 
 import gc
 import os
@@ -13,8 +13,8 @@ import pytest
 import strandline
 from strandline import Database
 
-# A signal is handled between two instructions or within the wait. Between the call and the wait there are few instructions, so that one of so many
-# signals, each sent when the one before was handled, is handled within the wait.
+# A signal is handled between two instructions, or during the wait. There are few instructions between the call and the wait. Each signal is sent after
+# the previous one was handled, so that one of this number of signals is handled during the wait.
 SIGNALS = 12
 # The longest that a failing test waits.
 LONG = 60
@@ -28,7 +28,7 @@ def db(tmp_path):
 
 
 class Holder:
-    """A transaction in another thread, which ends when it is told to."""
+    """A transaction in another thread, which ends on command."""
 
     def __init__(self, db, rows):
         self.begun, self.end = threading.Event(), threading.Event()
@@ -50,7 +50,7 @@ class Holder:
 
 
 def interrupted(call):
-    """Whether a signal's exception ends `call`, which must not end before."""
+    """Returns whether a signal's exception ends `call`, which must not end before."""
     handled, done = threading.Semaphore(0), threading.Event()
     count = 0
 
@@ -154,7 +154,7 @@ def test_a_signal_ends_the_wait_for_a_large_transaction(db, tmp_path):
         holder.stop()
     assert table[1] == b"before" and len(db.table("held", int, bytes)) == 100_000
     table[1] = b"after"
-    db.close()  # It waits for what the call had begun.
+    db.close()  # This waits for the operation that the call had begun.
 
 
 def test_a_transaction_that_is_dropped_is_rolled_back(db):
@@ -165,7 +165,7 @@ def test_a_transaction_that_is_dropped_is_rolled_back(db):
         tx[table][1] = 1
         return tx[table]
 
-    kept = begin()  # The table remains, the transaction does not.
+    kept = begin()  # The table outlives the transaction.
     gc.collect()
     table[2] = 2
     assert dict(table.items()) == {2: 2}
@@ -218,7 +218,7 @@ def test_another_thread_ends_a_transaction(db):
 
 
 def test_a_thread_that_waits_is_not_in_a_transaction(db):
-    """One in the block of its transaction is told so, also while another waits for it."""
+    """A thread in the block of its own transaction gets an error, even while another thread waits for that transaction."""
     table = db.table("t", int, int)
     entered = threading.Event()
 
@@ -264,7 +264,7 @@ def test_a_program_ends_within_a_transaction(tmp_path):
 
 
 def test_standard_descriptors_may_be_closed(tmp_path):
-    """What a program writes to them must not reach a file of the database."""
+    """A program's writes to the standard descriptors must not reach a file of the database."""
     script = """
         import os, sys
         from strandline import Database
@@ -292,7 +292,7 @@ def test_memory_and_address_space_are_bounded(tmp_path):
     with Database.open(path, address_space=64 << 20, memory=16 << 20) as db:
         table = db.table("t", int, bytes)
         table[1] = b"x" * 1000
-        with pytest.raises(strandline.DatabaseError):  # The file grows no further.
+        with pytest.raises(strandline.DatabaseError):  # The file cannot grow further.
             table[2] = bytes(80 << 20)
         assert dict(table.items()) == {1: b"x" * 1000}
     with Database.open(path, read_only=True, address_space=64 << 20, memory=16 << 20) as db:

@@ -43,7 +43,7 @@ def test_a_run_is_what_the_command_finds(short):
 
 
 def test_every_parameter_of_the_command_is_a_keyword():
-    # What says how output looks, and what makes a sweep of a run.
+    # Flags for the form of the output, and for sweeps.
     not_here = {"json", "csv", "banks", "help"}
     of_sweeps = {"out", "shard", "sweep", "seeds"}
     for subcommand, function, left_out in [("simulate", strandline.simulate, of_sweeps), ("check", strandline.check, set())]:
@@ -127,7 +127,7 @@ LONG = dict(workload="queue", transactions=100_000_000)
 
 
 def test_the_interpreter_goes_on_meanwhile():
-    """A thread of Python counts while a run is under way, and ends it."""
+    """A Python thread counts during a run, and ends the run."""
     ended = []
 
     def run():

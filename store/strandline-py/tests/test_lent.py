@@ -1,4 +1,4 @@
-"""Values that are read where they lie."""
+"""Values that are read in place."""
 
 import gc
 import io
@@ -35,7 +35,7 @@ def test_pieces_are_a_value(db):
             then[films].pieces("none")
     with pytest.raises(TypeError):
         pieces[0][0] = 1
-    with db.write() as tx, pytest.raises(strandline.UsageError, match="lends nothing"):
+    with db.write() as tx, pytest.raises(strandline.UsageError, match="cannot be lent inside a transaction"):
         tx[films].pieces("1")
     with pytest.raises(strandline.UsageError, match="table of bytes"):
         db.table("names", int, str).pieces(1)
@@ -53,7 +53,7 @@ def test_what_is_kept_stays_as_it_was(db):
         for key in range(3):
             films[key] = bytes([number]) * 600_000
         films.remove(3)
-        # They can be read by any thread meanwhile.
+        # Any thread can read them meanwhile.
         reader = threading.Thread(target=lambda: [piece[-1] for pieces in kept.values() for piece in pieces])
         reader.start()
         reader.join()
@@ -151,7 +151,7 @@ def test_a_database_in_memory_and_one_that_is_read_have_pieces_too(tmp_path):
 
 
 def test_keys_and_values_have_their_limits(db):
-    """A key has at most 4,096 encoded bytes: of text its bytes and two more."""
+    """A key has at most 4,096 encoded bytes. A text takes its bytes and two more."""
     names = db.table("names", str, str)
     names["k" * 4094] = "there"
     assert names["k" * 4094] == "there"
@@ -176,7 +176,7 @@ def test_keys_and_values_have_their_limits(db):
 
 
 class Endless(io.RawIOBase):
-    """So many zeros that nothing has them in memory."""
+    """A file of so many zeros that they do not fit into memory."""
 
     def readable(self):
         return True
@@ -187,6 +187,6 @@ class Endless(io.RawIOBase):
 
 def test_a_value_has_at_most_4_gib(db):
     films = db.table("films", int, bytes)
-    with pytest.raises(strandline.UsageError, match="a value of 4294967296: .* 2.32 are possible"):
+    with pytest.raises(strandline.UsageError, match="a value of 4294967296 bytes: .* less than 2.32"):
         films.insert_from(1, Endless(), 1 << 32)
     assert 1 not in films

@@ -1,4 +1,4 @@
-"""Ray: a cluster of two worker processes. On demand: pytest -m ray."""
+"""Ray: a cluster of two worker processes. Only runs on demand: pytest -m ray."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def test_a_killed_worker_changes_nothing(executor, slow_points, tmp_path):
 
     def progress(done, total):
         if done in (3, 6):
-            # Whoever has run something: it is running the next.
+            # A worker that has run a task is running the next one.
             pid = busy_worker()
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
@@ -49,7 +49,7 @@ def test_a_killed_worker_changes_nothing(executor, slow_points, tmp_path):
 
 
 def busy_worker():
-    """A worker process of Ray on this machine that runs a task."""
+    """Returns a worker process of Ray on this machine that runs a task."""
     for _ in range(500):
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:

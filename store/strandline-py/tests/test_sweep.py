@@ -1,4 +1,4 @@
-"""Sweeps on executors: who ran what, who was lost, and what was there already."""
+"""Sweeps on executors: with points in any order, with lost workers, and with earlier results."""
 
 import concurrent.futures as futures
 import json
@@ -21,7 +21,7 @@ SPAWN = multiprocessing.get_context("spawn")
 
 
 class Backwards(futures.Executor):
-    """Runs what it was given in another order, one after another."""
+    """Runs the points in another order, one after another."""
 
     _max_workers = 4
 
@@ -73,7 +73,7 @@ def test_the_command_finds_the_same(points, short, tmp_path):
     done = subprocess.run([*program, tmp_path / "command"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert files(tmp_path / "python") == files(tmp_path / "command")
-    # Either goes on with what the other has found.
+    # Each continues with the results of the other.
     done = subprocess.run([*program, tmp_path / "python"], capture_output=True, text=True)
     assert "6 runs were known already" in done.stderr
 
@@ -124,7 +124,7 @@ def test_a_killed_worker_changes_nothing(slow_points, tmp_path, given):
     killed = []
 
     def progress(done, total):
-        # In the middle, and once.
+        # Kills a worker in the middle, and only once.
         if done >= 3 and not killed:
             killed.append(next(iter(made[0]._processes)))
             os.kill(killed[0], signal.SIGKILL)
@@ -146,7 +146,7 @@ def test_a_point_that_is_lost_every_time_ends_the_sweep(points, tmp_path):
 
     with pytest.raises(strandline.SweepError, match="lost 3 times.*the node has gone"):
         strandline.sweep(points, Losing(2), out=tmp_path, attempts=3)
-    # The rest is kept, and somebody else goes on.
+    # The other results are kept, and another call continues.
     assert strandline.sweep(points, out=tmp_path).missing == 0
 
 

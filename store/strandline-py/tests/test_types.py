@@ -67,7 +67,7 @@ def test_keys_are_in_the_order_of_python(db, kind, keys):
         assert table[key] == at and key in table
         assert list(table.keys(key)) == keys[at:] and list(table.keys(None, key)) == keys[:at]
     assert table.remove(keys[0]) == 0 and keys[0] not in table
-    # They are values, too.
+    # They can be values, too.
     values = db.table("values", int, kind)
     values.update(enumerate(keys))
     assert list(values.values()) == keys
@@ -262,7 +262,7 @@ def test_what_is_of_another_type_is_refused(db, kind, value, error, why):
     assert len(table) == 0
 
 
-# Words that no program in Python knows.
+# Words that mean nothing in Python.
 RUST = ["Vec<", "String", "i64", "f64", "Option<", "::", "(i", "closure", "Options"]
 
 

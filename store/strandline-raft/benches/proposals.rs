@@ -1,7 +1,7 @@
-//! Proposals to a group of one node: each is acknowledged when its log entry is durable and it is applied.
+//! Measures proposals to a group of one node. Each is acknowledged when its log entry is durable and it is applied.
 //!
-//! `cargo bench --bench proposals -- FOLDER [SECONDS]` measures on the disk of that folder, with 1, 8 and 64 proposals at a time: each as
-//! an entry of its own; those that come at a time as one; and each in a group of its own, as groups share flushes.
+//! `cargo bench --bench proposals -- FOLDER [SECONDS]` measures on the disk of that folder, with 1, 8 and 64 proposals at a time: each as an entry of
+//! its own; those that arrive together as one entry; and each in a group of its own, where groups share flushes.
 
 #[path = "../tests/support/alone.rs"]
 mod alone;
@@ -13,10 +13,10 @@ use alone::{Put, Raft, Types, alone};
 use strandline::Database;
 use strandline_raft::Proposals;
 
-/// What is done at a time.
+/// The numbers of concurrent proposals.
 const WIDTHS: [usize; 3] = [1, 8, 64];
 
-/// How proposals become entries.
+/// The way in which proposals become entries.
 #[derive(Clone, Copy, Debug)]
 enum Entries {
     Single,

@@ -1,4 +1,4 @@
-//! What a state machine does, and the tables that it keeps.
+//! The interface for an application's state machine, and for the tables that it keeps.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use strandline::{Database, Error, Key, Result, Table, Tx, Value, View};
 
-/// What a replicated state machine keeps and does.
+/// The tables and the commands of a replicated state machine.
 pub trait Application<C: RaftTypeConfig>: Send + Sync + 'static {
-    /// Handles of its tables.
+    /// Handles of the application's tables.
     type Tables: Send + Sync + 'static;
 
-    /// Opens the tables, the same ones each time, all through `opener`: it is also called for the tables into which a snapshot is
-    /// installed. A snapshot contains what is in these tables, and nothing else.
+    /// Opens the tables through `opener`, the same tables each time. This is also called for the tables into which a snapshot is installed. A
+    /// snapshot contains the content of these tables, and nothing else.
     ///
     /// # Errors
-    /// Those of [`Opener::table`].
+    /// Returns the errors of [`Opener::table`].
     fn open(&self, opener: &mut Opener<'_>) -> Result<Self::Tables>;
 
-    /// Applies a command. The transaction may run more than once, and every node runs it: what it does must depend on tables and command
-    /// alone, not on time, chance or the order of a hash map.
+    /// Applies a command. The transaction may run more than once, and every node runs it: its result must depend only on the tables and the command,
+    /// and not on time, random numbers or the order of a hash map.
     ///
     /// # Errors
-    /// An error stops the node, because the command is committed and cannot be left out. A command that is refused is a response.
+    /// An error stops the node, because the command is committed and cannot be skipped. To refuse a command, return a response that says so.
     fn apply(
         &self,
         tx: &Tx<'_>,
@@ -33,14 +33,14 @@ pub trait Application<C: RaftTypeConfig>: Send + Sync + 'static {
     ) -> Result<C::R>;
 }
 
-/// Opens the tables of an [`Application`], and notes them for snapshots.
+/// Opens the tables of an [`Application`], and registers them for snapshots.
 pub struct Opener<'d> {
     db: &'d Database,
     prefix: String,
     pub(crate) tables: Vec<Named>,
 }
 
-/// A table with the name that the application has for it.
+/// A table with the name by which the application knows it.
 #[derive(Clone)]
 pub(crate) struct Named {
     pub name: String,
@@ -52,10 +52,10 @@ impl<'d> Opener<'d> {
         Self { db, prefix, tables: Vec::new() }
     }
 
-    /// Opens the table `name` of this group, or makes it. Keys and values implement serde's traits as well, for snapshots.
+    /// Opens the table `name` of this group, and creates it if it does not exist. Keys and values must also implement serde's traits, for snapshots.
     ///
     /// # Errors
-    /// [`Error::Parameter`]: it was opened already; as [`Database::table`].
+    /// Returns [`Error::Parameter`] if the table was opened already, and the errors of [`Database::table`].
     pub fn table<K, V>(&mut self, name: &str) -> Result<Table<K, V>>
     where
         K: Key + Serialize + DeserializeOwned + 'static,
@@ -70,13 +70,13 @@ impl<'d> Opener<'d> {
     }
 }
 
-/// A table whose types only the application knows.
+/// A table whose types are only known to the application.
 pub(crate) trait AnyTable: Send + Sync {
-    /// Hands each row's bytes to `row`.
+    /// Calls `row` with the bytes of each row.
     fn rows(&self, view: &View<'_>, row: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>;
     /// Inserts a row from its bytes.
     fn insert_row(&self, tx: &Tx<'_>, row: &[u8]) -> Result<()>;
-    /// Removes at most so many rows; how many.
+    /// Removes at most `most` rows, and returns the number of removed rows.
     fn remove_some(&self, tx: &Tx<'_>, most: usize) -> Result<usize>;
 }
 

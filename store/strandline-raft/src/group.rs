@@ -1,4 +1,4 @@
-//! What log and state machine of one Raft group share.
+//! The state that the log and the state machine of a Raft group share.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 use strandline::{Database, Error, Key, Result, Serde, Table, Ticket, Tx, View};
 use tokio::sync::Notify;
 
-/// Log entries that one transaction removes.
+/// Number of log entries that one transaction removes.
 const REMOVED_AT_ONCE: usize = 256;
 
-/// What is stored of a group beside its log.
+/// The stored state of a group other than its log.
 #[derive(Clone, Copy, Key)]
 pub(crate) enum Field {
     Vote,
@@ -29,42 +29,42 @@ pub(crate) struct Group<C: RaftTypeConfig> {
     pub log: Table<u64, Serde<C::Entry>>,
     pub fields: Table<Field, Vec<u8>>,
     progress: Mutex<Progress<C>>,
-    /// A purge that had to wait is done, or never will be.
+    /// Notifies that a purge that had to wait is done, or never will be.
     pub settled: Notify,
-    /// Threads that remove what is not needed any more.
+    /// Threads that remove entries and tables that are no longer needed.
     behind: Mutex<Vec<JoinHandle<()>>>,
 }
 
 struct Progress<C: RaftTypeConfig> {
     purged: Option<LogId<C::NodeId>>,
     applied: Option<u64>,
-    /// `purged` goes beyond what is applied, and is not stored yet.
+    /// True if `purged` is beyond the applied entries, and not stored yet.
     pending: bool,
-    /// Entries up to this index are to be removed.
+    /// The index up to which entries are to be removed.
     superfluous: Option<u64>,
-    /// A thread removes entries, one at a time.
+    /// True if a thread removes entries. There is only one at a time.
     removing: bool,
-    /// Log or state machine is gone: nothing will be applied any more.
+    /// True if the log or the state machine was dropped, so that nothing will be applied any more.
     ended: bool,
 }
 
-/// The groups that are open in this process: the numbers of their databases, and their own.
+/// The groups that are open in this process, each by the identifier of its database and its own number.
 static OPEN: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
-/// This group is open, for as long as it exists.
+/// Marks a group as open, for as long as this exists.
 struct Claim(u64, u64);
 
 impl Claim {
     fn new(db: &Database, number: u64) -> Result<Self> {
         if !lock(&OPEN).insert((db.id(), number)) {
             return Err(Error::Parameter(format!(
-                "the Raft group {number} is open: drop its log, its state machine and what reads them first"
+                "the Raft group {number} is open: drop its log, its state machine and their readers first"
             )));
         }
         Ok(Self(db.id(), number))
     }
 
-    /// Whether no other group of this database is open.
+    /// Returns whether no other group of this database is open.
     fn is_alone(&self) -> bool {
         lock(&OPEN).range((self.0, 0)..=(self.0, u64::MAX)).count() == 1
     }
@@ -119,28 +119,28 @@ where
         lock(&self.progress)
     }
 
-    /// Waits until what the ticket is for is durable. A group that shares its database with none flushes in the caller's thread: all that
-    /// its Raft does waits for that anyway, and the way to another thread and back takes as long as a fast disk.
+    /// Waits until the ticket's commit is durable. A group that shares its database with no other group flushes in the caller's thread: its Raft can
+    /// do nothing else meanwhile, and handing the work to another thread and back takes as long as a fast disk.
     pub async fn flush(&self, ticket: Ticket) -> Result<()> {
         if self.claim.is_alone() { ticket.wait() } else { ticket.await }
     }
 
-    /// A vote that a majority has granted becomes one that was only given. openraft would have a leader that restarts go on leading, and
-    /// let it read its state as soon as it has applied what it knows to be committed; but that, as its state, may be behind what it
-    /// acknowledged before. Elected anew it learns first what is committed. A follower accepts its leader with either.
+    /// Turns a vote that a majority has granted into one that was only given. Otherwise openraft would let a restarted leader continue to lead, and
+    /// read its state as soon as it has applied the entries that it knows to be committed. But these, like its state, may be behind what it
+    /// acknowledged before. A newly elected leader first learns what is committed. A follower accepts its leader in either case.
     fn resign(&self) -> Result<()> {
         if let Some(vote) = self.load::<Vote<C::NodeId>>(Field::Vote)?
             && vote.committed
         {
             let vote = Vote { committed: false, ..vote };
             let ((), ticket) = self.db.later().write(|tx| self.store_in(tx, Field::Vote, &vote))?;
-            // After a crash it is done again.
+            // After a crash this is done again.
             drop(ticket);
         }
         Ok(())
     }
 
-    /// What is stored in `field`, without waiting until it is durable.
+    /// Returns the content of `field`, without waiting until it is durable.
     pub fn load<T: DeserializeOwned>(&self, field: Field) -> Result<Option<T>> {
         let (value, ticket) = self.db.later().write(|tx| self.load_in(tx, field))?;
         drop(ticket);
@@ -164,7 +164,7 @@ where
         self.progress().pending
     }
 
-    /// A purge that waits until this is applied.
+    /// Returns the purge that waits until the entry `index` is applied, if there is one.
     pub fn pending_up_to(&self, index: Option<u64>) -> Option<LogId<C::NodeId>> {
         let progress = self.progress();
         progress.purged.clone().filter(|purged| progress.pending && Some(purged.index) <= index)
@@ -174,17 +174,17 @@ where
         self.progress().ended
     }
 
-    /// Log or state machine is dropped: whoever waits for it is told, and threads come to an end.
+    /// Ends the group because its log or its state machine was dropped: wakes the tasks that wait for it, and waits for its threads.
     pub fn end(&self) {
         self.progress().ended = true;
         self.settled.notify_waiters();
         for thread in std::mem::take(&mut *lock(&self.behind)) {
-            // A panic of its own has been reported.
+            // The panic of such a thread has been reported already.
             let _ = thread.join();
         }
     }
 
-    /// Runs what takes long and can be left undone on a thread of its own. It returns soon after the group has ended.
+    /// Runs long work, which may also be left undone, on a thread of its own. The work must return soon after the group has ended.
     pub fn behind(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let mut threads = lock(&self.behind);
         threads.retain(|thread| !thread.is_finished());
@@ -193,8 +193,8 @@ where
         Ok(())
     }
 
-    /// Purges the log as soon as all of that is applied: openraft asks before it has installed the snapshot that makes the
-    /// entries superfluous, and a crash in between must find them.
+    /// Purges the log up to this entry as soon as everything up to it is applied. openraft calls this before it has installed the snapshot that makes
+    /// the entries superfluous, and after a crash in between they must still be there.
     pub fn purge(self: &Arc<Self>, up_to: LogId<C::NodeId>) -> Result<()> {
         {
             let mut progress = self.progress();
@@ -207,7 +207,7 @@ where
         self.settle()
     }
 
-    /// Everything up to this index is applied.
+    /// Notes that everything up to this index is applied.
     pub fn applied(self: &Arc<Self>, index: Option<u64>) -> Result<()> {
         let pending = {
             let mut progress = self.progress();
@@ -231,7 +231,7 @@ where
             !std::mem::replace(&mut progress.removing, true)
         };
         self.settled.notify_waiters();
-        // Nobody sees the entries any more.
+        // The entries are no longer visible.
         if begins {
             let group = self.clone();
             self.behind(move || group.remove_superfluous())?;
@@ -248,12 +248,12 @@ where
                 up_to
             };
             let Some(up_to) = up_to else { return };
-            // What an error leaves the next purge or opening removes.
+            // After an error, the next purge or opening removes the remaining entries.
             while !self.has_ended() && self.remove_some_up_to(up_to).unwrap_or(false) {}
         }
     }
 
-    /// Removes some entries; whether there may be more.
+    /// Removes some entries, and returns whether there may be more.
     fn remove_some_up_to(&self, index: u64) -> Result<bool> {
         let (removed, ticket) = self.db.later().write(|tx| {
             for removed in 0..REMOVED_AT_ONCE {
@@ -268,7 +268,7 @@ where
         Ok(removed == REMOVED_AT_ONCE)
     }
 
-    /// Removes the entries from `index` on, the last ones first: a crash in between leaves no hole.
+    /// Removes the entries from `index` on, the last ones first, so that a crash in between leaves no hole.
     pub fn truncate(&self, index: u64) -> Result<()> {
         loop {
             let (removed, ticket) = self.db.later().write(|tx| {
@@ -287,7 +287,7 @@ where
         }
     }
 
-    /// The index of the last entry that is stored.
+    /// Returns the index of the last stored entry.
     pub fn last_index(&self) -> Result<Option<u64>> {
         let (last, ticket) = self.db.later().write(|tx| self.log.last(tx))?;
         drop(ticket);
@@ -295,7 +295,7 @@ where
     }
 }
 
-/// Ends the group when one of its halves is dropped.
+/// Ends the group when its log or its state machine is dropped.
 pub(crate) struct End<C: RaftTypeConfig>(pub Arc<Group<C>>)
 where
     C::Entry: Serialize + DeserializeOwned;
@@ -309,7 +309,7 @@ where
     }
 }
 
-/// What a missing state machine means for whoever waits for it.
+/// Returns the error for tasks that wait for a state machine that was dropped.
 pub(crate) fn ended() -> Error {
     Error::Parameter("the group's state machine has ended, and the log waits for its snapshot".into())
 }

@@ -16,12 +16,12 @@ use strandline::{Serde, Ticket};
 
 use crate::group::{End, Field, Group, ended};
 
-/// Bytes of entries that one transaction appends, about: far below what makes a transaction run alone.
+/// Approximate number of bytes of entries that one transaction appends, far below the size of a large transaction, which would run alone.
 const APPENDED_AT_ONCE: usize = 128 << 10;
-/// Bytes of entries that one message to a follower takes, about.
+/// Approximate number of bytes of entries that one message to a follower takes.
 const SENT_AT_ONCE: usize = 1 << 20;
 
-/// The log of a Raft group, with its vote: [`open`](crate::open).
+/// The log of a Raft group, with its vote. [`open`](crate::open) returns it.
 pub struct LogStore<C: RaftTypeConfig>
 where
     C::Entry: Serialize + DeserializeOwned,
@@ -30,7 +30,7 @@ where
     pub(crate) _end: End<C>,
 }
 
-/// Reads a group's log, while it is written.
+/// Reads a group's log while it is written.
 pub struct LogReader<C: RaftTypeConfig> {
     group: Arc<Group<C>>,
 }
@@ -41,7 +41,7 @@ impl<C: RaftTypeConfig> LogStore<C>
 where
     C::Entry: Serialize + DeserializeOwned,
 {
-    /// Entries are on their way to the disk, and can be read, when this returns; the ticket is for all of them.
+    /// Inserts entries. When this returns they can be read and are on their way to the disk; the ticket is for all of them.
     fn insert(&self, entries: impl IntoIterator<Item = C::Entry>) -> strandline::Result<Option<Ticket>> {
         let mut last = None;
         let mut batch = Vec::new();
@@ -71,7 +71,7 @@ impl<C: RaftTypeConfig> LogReader<C>
 where
     C::Entry: Serialize + DeserializeOwned,
 {
-    /// The entries in `range`, up to the one with which they have `most` bytes.
+    /// Returns the entries in `range`, up to the one with which they reach `most` bytes.
     fn read(&self, range: &impl RangeBounds<u64>, most: usize) -> strandline::Result<Vec<C::Entry>> {
         let purged = self.group.purged().map(|purged| purged.index);
         let bounds = (range.start_bound().cloned(), range.end_bound().cloned());
@@ -98,7 +98,7 @@ where
             }
             Ok(rows)
         })?;
-        // Raft may send entries before they are durable here: only those that are count for a majority.
+        // Raft may send entries before they are durable here. Only durable ones count for a majority.
         drop(ticket);
         rows.iter().map(Serde::get).collect()
     }
@@ -170,7 +170,7 @@ where
     async fn save_committed(&mut self, committed: Option<LogId<C::NodeId>>) -> Outcome<(), C> {
         let stored = self.group.db.later().write(|tx| self.group.store_in(tx, Field::Committed, &committed));
         let ((), ticket) = stored.map_err(|error| StorageIOError::write(&error))?;
-        // If a crash takes it, openraft learns of it from the leader.
+        // If a crash loses this, openraft learns of it again from the leader.
         drop(ticket);
         Ok(())
     }
@@ -188,7 +188,7 @@ where
     {
         let failed = |error: strandline::Error| StorageIOError::write_logs(&error);
         let entries: Vec<C::Entry> = entries.into_iter().collect();
-        // Behind a snapshot that is being installed. A crash before it is would find a hole.
+        // These entries follow a snapshot that is being installed. If they were stored now, a crash before the installation would leave a hole.
         while let Some(first) = entries.first()
             && self.group.is_pending()
             && self.group.last_index().map_err(failed)?.is_none_or(|last| first.get_log_id().index > last + 1)
@@ -202,7 +202,7 @@ where
             }
         }
         let ticket = self.insert(entries).map_err(failed)?;
-        // Not in a task of its own: openraft appends nothing more before it is told.
+        // This runs in openraft's own task, since openraft appends nothing more before it gets the result.
         let flushed = match ticket {
             Some(ticket) => self.group.flush(ticket).await,
             None => Ok(()),

@@ -20,17 +20,17 @@ use crate::group::{End, Field, Group};
 use crate::log::LogStore;
 use crate::snapshot::{Kind, Reader, SnapshotData, Writer, verify};
 
-/// Entries that one transaction applies.
+/// Number of entries that one transaction applies.
 const APPLIED_AT_ONCE: usize = 64;
-/// Bytes of rows that one transaction installs, about, and rows that one removes.
+/// Approximate number of bytes of rows that one transaction installs.
 const INSTALLED_AT_ONCE: usize = 128 << 10;
 const REMOVED_AT_ONCE: usize = 512;
-/// Bytes of installed rows that may be missing on the disk, about: what else the node writes waits behind them.
+/// Approximate number of bytes of installed rows that need not be on the disk yet. Other writes of the node wait behind them.
 const UNFLUSHED: usize = 1 << 20;
-/// Applying waits for a snapshot that is being built when its old versions have taken this share of their memory. The rest is for what
-/// else writes.
+/// When the old versions that a snapshot needs have taken this share of their memory (one half), applying waits until the snapshot is built. The rest
+/// is for other writers.
 const SHARE_FOR_APPLYING: u64 = 2;
-/// How often a snapshot is begun whose old versions take too much memory nevertheless.
+/// Number of attempts to build a snapshot whose old versions take too much memory nevertheless.
 const ATTEMPTS: usize = 3;
 
 type Outcome<T, C> = std::result::Result<T, StorageError<<C as RaftTypeConfig>::NodeId>>;
@@ -47,15 +47,15 @@ struct Opened<T> {
 struct Shared<C: RaftTypeConfig, A: Application<C>> {
     group: Arc<Group<C>>,
     application: A,
-    /// Written by who exchanges the tables, so that nobody sees those before with the last applied log id of those after.
+    /// Locked for writing while the tables are exchanged, so that a reader never sees the old tables with the last applied log id of the new ones.
     opened: RwLock<Opened<A::Tables>>,
-    /// Held by who builds a snapshot.
+    /// Locked while a snapshot is built.
     building: tokio::sync::Mutex<()>,
-    /// One removes tables at a time.
+    /// Locked while tables are removed, so that only one thread does so at a time.
     removing: std::sync::Mutex<()>,
 }
 
-/// The state machine of a Raft group: [`open`].
+/// The state machine of a Raft group. [`open`] returns it.
 pub struct StateMachine<C: RaftTypeConfig, A: Application<C>>
 where
     C::Entry: Serialize + DeserializeOwned,
@@ -64,7 +64,7 @@ where
     _end: End<C>,
 }
 
-/// Builds a snapshot, while commands are applied.
+/// Builds a snapshot while commands are applied.
 pub struct SnapshotBuilder<C: RaftTypeConfig, A: Application<C>>(Arc<Shared<C, A>>);
 
 /// Reads a group's state machine. It can be cloned and kept.
@@ -76,13 +76,14 @@ impl<C: RaftTypeConfig, A: Application<C>> Clone for State<C, A> {
     }
 }
 
-/// Opens the storage of the Raft group `group` in `db`, or makes it: the log and the state machine, for `openraft::Raft::new`. Groups are
-/// numbered by the caller.
+/// Opens the storage of the Raft group `group` in `db`, and creates it if it does not exist. Returns the log and the state machine, for
+/// `openraft::Raft::new`. The caller numbers the groups.
 ///
-/// What a crash has interrupted is brought to an end: log entries that were purged, and tables of snapshots, are removed.
+/// Work that a crash has interrupted is finished: purged log entries and tables of snapshots are removed.
 ///
 /// # Errors
-/// [`Error::Parameter`]: the group is open in this process; [`Error::TableTypes`]: a table holds other types; as [`Database::write`].
+/// Returns [`Error::Parameter`] if the group is already open in this process, [`Error::TableTypes`] if a table has other types, and the errors of
+/// [`Database::write`].
 pub fn open<C, A>(db: Database, group: u64, application: A) -> Result<(LogStore<C>, StateMachine<C, A>)>
 where
     C: RaftTypeConfig<SnapshotData = SnapshotData, Entry = Entry<C>>,
@@ -103,7 +104,7 @@ where
     });
     shared.discard("new", || false)?;
     shared.discard("old", || false)?;
-    shared.remove_parts().map_err(|error| io_error("remove what is left of snapshots", error))?;
+    shared.remove_parts().map_err(|error| io_error("remove the remains of snapshots", error))?;
     let applied: Option<Applied<C>> = group.load(Field::Applied)?;
     group.applied(applied.and_then(|(last, _)| last).map(|last| last.index))?;
     Ok((
@@ -120,7 +121,7 @@ fn io_error(what: &str, source: io::Error) -> Error {
     Error::io(what, source)
 }
 
-/// Runs what takes long on a thread of its own.
+/// Runs long work on a thread of its own.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
@@ -168,7 +169,7 @@ where
         Ok(())
     }
 
-    /// Removes tables, in small transactions, unless it is to stop before the last one.
+    /// Removes tables, in small transactions. If `stop` returns true, it stops before the last ones.
     fn discard(&self, what: &str, stop: impl Fn() -> bool) -> Result<()> {
         let _one = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
         let db = &self.group.db;
@@ -197,7 +198,7 @@ where
         names()?.iter().try_for_each(|name| db.delete(name).map(drop))
     }
 
-    /// Waits until a snapshot is built whose old versions take so much memory that it would have to end.
+    /// If the snapshot that is being built needs so many old versions that it might be ended, waits until it is built.
     async fn admit(&self) -> Result<()> {
         let usage = self.group.db.snapshot_usage()?;
         if usage.versions > usage.most_versions / SHARE_FOR_APPLYING {
@@ -229,13 +230,13 @@ where
             self.group.store_in(tx, Field::Applied, &(last, membership))?;
             Ok(responses)
         })?;
-        // The log is durable: what a crash takes of this is applied again.
+        // The log is durable. If a crash loses this, it is applied again.
         drop(ticket);
         self.group.applied(entries.last().map(|entry| entry.log_id.index))?;
         Ok(responses)
     }
 
-    /// Writes a snapshot of now to a file, in place of the one before.
+    /// Writes a snapshot of the present state to a file, in place of the previous one.
     fn build(&self) -> Result<Meta<C>> {
         let _building = self.building.blocking_lock();
         for attempt in 1.. {
@@ -281,7 +282,7 @@ where
             .map_err(|error| io_error("flush a snapshot's folder", error))
     }
 
-    /// The last snapshot's file, unless the log begins behind it.
+    /// Returns the file of the last snapshot, unless the log begins after it.
     fn current(&self) -> Result<Option<(Meta<C>, SnapshotData)>> {
         let failed = |error| io_error("read a snapshot", error);
         let file = match File::open(self.path()) {
@@ -307,7 +308,7 @@ where
         Ok(Some((meta, SnapshotData { file, temporary: None })))
     }
 
-    /// Replaces the state by a snapshot's.
+    /// Replaces the state by that of a snapshot.
     fn install(&self, meta: &Meta<C>, data: SnapshotData) -> Result<()> {
         let failed = |error| io_error("read a snapshot", error);
         verify(&data.file).map_err(failed)?;
@@ -328,7 +329,7 @@ where
                     catalogue.rename(tx, &format!("{data}{name}"), &format!("{old}{name}"))?;
                     catalogue.rename(tx, &format!("{new}{name}"), &format!("{data}{name}"))?;
                 }
-                // The log that ended before the snapshot continues behind it from the same moment on.
+                // A log that ended before the snapshot continues after it from this transaction on.
                 if let Some(purged) = group.pending_up_to(meta.last_log_id.as_ref().map(|last| last.index)) {
                     group.store_in(tx, Field::Purged, &purged)?;
                 }
@@ -386,7 +387,7 @@ where
         }
     }
 
-    /// Makes an installed snapshot's file the current one.
+    /// Makes the file of an installed snapshot the current one.
     fn keep(&self, mut data: SnapshotData) -> Result<()> {
         let failed = |error| io_error("keep a snapshot", error);
         data.file.sync_all().map_err(failed)?;
@@ -409,17 +410,17 @@ where
     C: RaftTypeConfig,
     A: Application<C>,
 {
-    /// Runs `body`, which reads the tables of the application as of one moment. It may run more than once.
+    /// Runs `body`, which reads the tables of the application as they are at one moment. It may run more than once.
     ///
-    /// What it reads is committed by the cluster, but on this node it may be of any time: a read that must see all that was acknowledged
-    /// before calls `Raft::ensure_linearizable` first.
+    /// The cluster has committed everything that it reads, but this node may be behind: call `Raft::ensure_linearizable` first if the read must see
+    /// everything that was acknowledged before.
     ///
     /// # Errors
-    /// What `body` returns; as [`Database::read`].
+    /// Returns the error that `body` returned, and the errors of [`Database::read`].
     pub fn read<T>(&self, mut body: impl FnMut(&View<'_>, &A::Tables) -> Result<T>) -> Result<T> {
         let opened = self.0.opened.read().unwrap_or_else(PoisonError::into_inner);
         let (value, ticket) = self.0.group.db.later().write(|tx| body(tx, &opened.tables))?;
-        // The log is durable on a majority; whether the state is so here does not matter.
+        // The log is durable on a majority. It does not matter whether the state is durable here.
         drop(ticket);
         Ok(value)
     }
@@ -431,7 +432,7 @@ where
     C::Entry: Serialize + DeserializeOwned,
     A: Application<C>,
 {
-    /// What reads the state, for keeping when openraft has taken this.
+    /// Returns a reader of the state, which the program can keep when it has given the state machine to openraft.
     pub fn state(&self) -> State<C, A> {
         State(self.shared.clone())
     }
@@ -505,7 +506,7 @@ where
         let (shared, described) = (self.shared.clone(), meta.clone());
         aside(move || {
             shared.install(&described, *snapshot)?;
-            // What it replaces takes a while to remove. If that fails, the next installation or opening tries again.
+            // Removing the replaced tables takes a while. If that fails, the next installation or opening tries again.
             let group = shared.group.clone();
             group.behind(move || drop(shared.discard("old", || shared.group.has_ended())))
         })

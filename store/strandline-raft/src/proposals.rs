@@ -1,24 +1,23 @@
-//! Proposals that come at the same time, as one entry of the log.
+//! Combines proposals that arrive at the same time in one entry of the log.
 
 use openraft::error::{ClientWriteError, Fatal, RaftError};
 use openraft::impls::OneshotResponder;
 use openraft::{AsyncRuntime, Raft, RaftTypeConfig};
 use tokio::sync::{mpsc, oneshot};
 
-/// Commands that one entry takes at most.
+/// The largest number of commands in an entry.
 const AT_ONCE: usize = 256;
 
 type NodeId<C> = <C as RaftTypeConfig>::NodeId;
 type Failure<C> = RaftError<NodeId<C>, ClientWriteError<NodeId<C>, <C as RaftTypeConfig>::Node>>;
 type Proposal<C, Q, R> = (Q, oneshot::Sender<Result<R, Failure<C>>>);
 
-/// Proposes commands to a group whose entries hold several each: `C::D` is `Vec<Q>`, and `C::R` is `Vec<R>`, with as many responses as
-/// there were commands.
+/// Proposes commands to a group whose entries hold several commands: `C::D` is `Vec<Q>`, and `C::R` is `Vec<R>`, with one response for each command.
 ///
-/// openraft waits for the disk once for each entry. Commands that are proposed meanwhile are the next entry: they share its flush, its
-/// messages to the followers, and its transaction. One that comes alone waits for nobody.
+/// openraft waits for the disk once for each entry. Commands that are proposed meanwhile become the next entry: they share its flush, its messages to
+/// the followers, and its transaction. A command that arrives alone does not wait for others.
 ///
-/// A group's entries are one after another here: while the leader reaches no majority, all proposals wait.
+/// The entries of a group follow one another: while the leader reaches no majority, all proposals wait.
 pub struct Proposals<C: RaftTypeConfig, Q, R>(mpsc::UnboundedSender<Proposal<C, Q, R>>);
 
 impl<C: RaftTypeConfig, Q, R> Clone for Proposals<C, Q, R> {
@@ -33,18 +32,18 @@ where
     Q: Send + 'static,
     R: Send + 'static,
 {
-    /// Proposals to the group of this `raft`, in whose runtime this is called.
+    /// Creates a proposer for the group of `raft`. Call this in the runtime of `raft`.
     pub fn new(raft: Raft<C>) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
-        // It ends when this and its clones are dropped.
+        // The task ends when this and its clones are dropped.
         let _task = C::AsyncRuntime::spawn(propose_all(raft, receiver));
         Self(sender)
     }
 
-    /// Proposes a command, and returns its response when it is committed, and applied on the leader.
+    /// Proposes a command, and returns its response after it was committed, and applied on the leader.
     ///
     /// # Errors
-    /// As `Raft::client_write`.
+    /// Returns the errors of `Raft::client_write`.
     pub async fn propose(&self, command: Q) -> Result<R, Failure<C>> {
         let stopped = || RaftError::Fatal(Fatal::Stopped);
         let (tell, told) = oneshot::channel();
@@ -65,7 +64,7 @@ where
             commands.push(command);
             tells.push(tell);
         }
-        // Whoever does not listen any more is not told.
+        // A caller that no longer waits gets no response.
         match raft.client_write(commands).await {
             Ok(written) => {
                 tells

@@ -1,4 +1,4 @@
-//! Snapshots as files: their format, and the handle that openraft reads and writes them through.
+//! Snapshots as files: their format, and the handle through which openraft reads and writes them.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -10,11 +10,11 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 
 /// A snapshot's file, as openraft sends and receives it.
 ///
-/// Reads and writes go to the system's page cache without leaving the caller's thread.
+/// Reads and writes use the system's page cache and run on the caller's thread.
 #[derive(Debug)]
 pub struct SnapshotData {
     pub(crate) file: File,
-    /// It is received, and not installed yet; removed if it never is.
+    /// Set while the snapshot is received and not installed yet. The file is removed if it is never installed.
     pub(crate) temporary: Option<TempPath>,
 }
 
@@ -54,23 +54,24 @@ impl AsyncSeek for SnapshotData {
     }
 }
 
-/// What a file begins with: a name, and the format's version.
+/// The beginning of a file: a name, and the format's version.
 const MAGIC: &[u8; 8] = b"STRDRFT1";
 
-/// What a frame of the file is. A frame is this as one byte, the length of the rest in four, little-endian, and the rest.
+/// The kind of a frame of the file. A frame consists of the kind as one byte, the length of the content as four bytes, little-endian, and the
+/// content.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
-    /// openraft's description of the snapshot, as CBOR. The first frame.
+    /// openraft's description of the snapshot, as CBOR. This is the first frame.
     Description = 1,
-    /// A table's name; its rows follow.
+    /// A table's name. Its rows follow.
     Table = 2,
     /// A key and a value, as CBOR.
     Row = 3,
-    /// The CRC-32C of everything before. The last frame.
+    /// The CRC-32C of everything before. This is the last frame.
     End = 4,
 }
 
-/// Writes frames, and counts their checksum.
+/// Writes frames and computes their checksum.
 pub(crate) struct Writer<'f> {
     file: BufWriter<&'f File>,
     checksum: u32,
@@ -96,7 +97,7 @@ impl<'f> Writer<'f> {
         self.put(bytes)
     }
 
-    /// Ends the file, durably.
+    /// Writes the last frame, and makes the file durable.
     pub fn end(mut self) -> io::Result<()> {
         let checksum = self.checksum;
         self.frame(Kind::End, &checksum.to_le_bytes())?;
@@ -124,7 +125,7 @@ impl<'f> Reader<'f> {
         let mut magic = [0; MAGIC.len()];
         reader.take(&mut magic)?;
         if &magic != MAGIC {
-            return Err(damaged("it does not begin as one"));
+            return Err(damaged("it does not begin with the header of a snapshot"));
         }
         Ok(reader)
     }
@@ -137,7 +138,7 @@ impl<'f> Reader<'f> {
         Ok(())
     }
 
-    /// The next frame; `None` after the last, whose checksum is compared.
+    /// Reads the next frame. Returns `None` after the last, whose checksum is compared.
     pub fn frame(&mut self, into: &mut Vec<u8>) -> io::Result<Option<Kind>> {
         let before = self.checksum;
         let mut head = [0; 5];
@@ -154,14 +155,14 @@ impl<'f> Reader<'f> {
             2 => Kind::Table,
             3 => Kind::Row,
             4 if into[..] == before.to_le_bytes() && self.left == 0 => return Ok(None),
-            4 => return Err(damaged("its checksum is another")),
-            _ => return Err(damaged("it has a part of no known kind")),
+            4 => return Err(damaged("its checksum does not match")),
+            _ => return Err(damaged("it has a frame of an unknown kind")),
         };
         Ok(Some(kind))
     }
 }
 
-/// Reads the whole file, and compares its checksum.
+/// Reads the whole file and compares its checksum.
 pub(crate) fn verify(file: &File) -> io::Result<()> {
     let (mut reader, mut bytes) = (Reader::new(file)?, Vec::new());
     while reader.frame(&mut bytes)?.is_some() {}

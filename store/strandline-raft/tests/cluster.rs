@@ -1,4 +1,4 @@
-//! The example: three nodes, one of which is killed, and starts again.
+//! Runs the example: three nodes, one of which is killed and starts again.
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "the example has more than one test uses")]
 
@@ -19,7 +19,7 @@ use node::{Exchange, Range, Status};
 use store::Answer;
 use support::cluster::{Cluster, client, eventually, node_if_told};
 
-/// What the child processes run.
+/// The child processes run this.
 #[test]
 #[ignore = "what the test's child processes run"]
 fn node() {
@@ -31,7 +31,7 @@ async fn three_nodes_go_on_without_one_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut cluster = Cluster::start(folder.path(), 300).await;
     let (client, members) = (client(), cluster.members.clone());
-    // A node that is neither killed nor paused answers, or says who leads.
+    // A node that is neither killed nor paused answers, or names the leader.
     let put = async |at: u64, key: &str, value: &str| {
         let url = format!("http://{}/texts/{key}", members[&at]);
         let answer = client.put(url).body(value.to_owned()).send().await.ok()?;
@@ -58,7 +58,7 @@ async fn three_nodes_go_on_without_one_of_them() {
     let done = eventually("an answer", async || exchange(Some("blue"), "green").await).await;
     assert!(done.stored, "{done:?}");
 
-    // The leader is killed, the others go on, far enough that a snapshot is taken and the log purged.
+    // The leader is killed. The others continue until a snapshot is taken and the log is purged.
     let leader = eventually("a leader", async || status(1).await?.leader).await;
     cluster.kill(leader);
     let other = leader % 3 + 1;
@@ -68,7 +68,7 @@ async fn three_nodes_go_on_without_one_of_them() {
     }
     eventually("a purge", async || status(other).await?.purged.filter(|purged| *purged > 500)).await;
 
-    // It comes back, gets the snapshot, and can stand in for one of the others.
+    // The node comes back, gets the snapshot, and can replace one of the others.
     cluster.restart(leader);
     let applied = eventually("an answer", async || status(other).await?.applied).await;
     eventually("a follower that has caught up", async || {

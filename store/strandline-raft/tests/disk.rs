@@ -13,7 +13,7 @@ use strandline::Database;
 use support::model::{check, entry, log_id};
 use support::{Numbers, Types, disk, open};
 
-/// All tests of a process have the same disk.
+/// All tests of a process use the same disk.
 static DISK: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -45,7 +45,7 @@ fn groups_share_flushes() {
     });
     let flushes = disk::flushes() - before;
     disk::delay(Duration::ZERO);
-    // Five at least, since each group waits for one before the next.
+    // There are at least five flushes, since each group waits for one before the next.
     assert!((5..30).contains(&flushes), "{flushes} flushes for 80 appends");
 }
 
@@ -67,7 +67,7 @@ fn a_disk_that_fails_is_reported_from_then_on() {
             } else {
                 log.save_vote(&Vote::new(2, 0)).await.expect_err("the flush has failed");
             }
-            // The disk works again, and nobody knows what it has.
+            // The disk works again, but its content is unknown.
             disk::fail_after(None);
             for _ in 0..3 {
                 log.blocking_append([entry(11)]).await.expect_err("the outcome is unknown");

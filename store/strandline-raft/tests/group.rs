@@ -1,4 +1,4 @@
-//! What a group does beside openraft's own tests of it.
+//! The behaviour of a group that openraft's own tests do not cover.
 
 mod support;
 
@@ -34,7 +34,7 @@ async fn a_leader_is_none_after_a_restart() {
     assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new_committed(3, 1)));
     drop((log, machine));
     let (mut log, _machine) = open(&path);
-    // It could read a state that is behind what it acknowledged.
+    // With a committed vote, the node could read a state that is behind what it acknowledged.
     assert_eq!(log.read_vote().await.unwrap(), Some(Vote::new(3, 1)));
 }
 
@@ -63,7 +63,7 @@ async fn commands_wait_before_old_versions_end_a_snapshot() {
     let options = Options { snapshot_bytes: 256 << 10, ..Options::default() };
     let db = Database::open_with(folder.path().join("node.db"), &options).unwrap();
     let (_log, mut machine) = strandline_raft::open(db.clone(), 1, Numbers).unwrap();
-    // Spread over the table.
+    // The keys are spread over the table.
     let spread = |index: u64| put(index, format!("{:016x}", index.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     machine.apply((0..ROWS).map(spread)).await.unwrap();
     let mut builder = machine.get_snapshot_builder().await;
@@ -93,7 +93,7 @@ async fn a_purge_gives_space_back_and_waits_for_nothing() {
         assert_eq!(left.first().unwrap().log_id, log_id(index + 1));
     }
     println!("purged in {:?}", begun.elapsed());
-    // Dropping stops the removal; opening goes on with it.
+    // Dropping the group stops the removal, and opening it continues.
     drop((log, machine));
     let (mut log, machine) = open(&path);
     assert_eq!(log.try_get_log_entries(..).await.unwrap().len(), 1);
@@ -116,7 +116,7 @@ async fn a_follower_goes_on_behind_a_snapshot_that_is_ahead_of_its_log() {
     let path = folder.path().join("follower.db");
     let (mut log, mut machine) = open(&path);
     log.blocking_append((0..10).map(entry)).await.unwrap();
-    // openraft purges, and appends, without waiting for the installation.
+    // openraft purges and appends without waiting for the installation.
     log.purge(log_id(99)).await.unwrap();
     assert_eq!(log.get_log_state().await.unwrap().last_log_id, Some(log_id(99)));
     let appended = tokio::spawn(async move {
@@ -153,7 +153,7 @@ async fn a_snapshot_is_of_one_moment_while_commands_are_applied() {
             during += 1;
         }
         let Snapshot { meta, snapshot } = built.await.unwrap();
-        // Installed, it is what its last command left.
+        // When it is installed, the state is the one that its last command left.
         let last = meta.last_log_id.unwrap().index;
         machine.install_snapshot(&meta, snapshot).await.unwrap();
         let expected: BTreeMap<String, u64> =

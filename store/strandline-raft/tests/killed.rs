@@ -1,4 +1,4 @@
-//! A process that is killed: what openraft was told is durable is there, and a purge or a truncation leaves no hole.
+//! A process is killed: everything that openraft was told is durable is there, and a purge or a truncation leaves no hole.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Histories of concurrent clients while nodes are killed, stopped and cut off, and while disks are slow and fail, checked for
-//! linearizability. `cargo test --test proof -- --ignored --nocapture` with `STRANDLINE_RAFT_HISTORIES=200`; it needs Go.
+//! Checks for linearizability the histories of concurrent clients, while nodes are killed, stopped and cut off, and while disks are slow and fail.
+//! Run it with `cargo test --test proof -- --ignored --nocapture` and `STRANDLINE_RAFT_HISTORIES=200`; it needs Go.
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "the example has more than one test uses")]
 
@@ -29,24 +29,24 @@ use store::Answer;
 use support::cluster::{Cluster, client, eventually, node_if_told};
 use support::history::{self, Operation};
 
-/// Operations of a history, at most, its clients and its keys.
+/// The largest number of operations of a history, and the numbers of its clients and keys.
 const OPERATIONS: u64 = 1000;
 const CLIENTS: u64 = 5;
 const KEYS: u64 = 4;
-/// How long a history lasts, at most.
+/// The longest duration of a history.
 const LASTS: Duration = Duration::from_secs(6);
 
-/// What the child processes run.
+/// The child processes run this.
 #[test]
 #[ignore = "what the test's child processes run"]
 fn node() {
     node_if_told();
 }
 
-/// What came of a request.
+/// The outcome of a request.
 enum Outcome<T> {
     Done(T),
-    /// It was not executed, and will not be.
+    /// The operation was not executed, and will not be.
     Refused,
     Unknown,
 }
@@ -63,7 +63,7 @@ async fn ask<T: serde::de::DeserializeOwned>(request: RequestBuilder) -> Outcome
     }
 }
 
-/// One client, which does one thing after the other.
+/// One client, which runs its operations one after the other.
 async fn work(
     number: u64,
     history: u64,
@@ -87,7 +87,7 @@ async fn work(
                 operation.kind = "get";
                 match ask(client.get(url)).await {
                     Outcome::Done(previous) => Outcome::Done(Answer { previous, stored: false }),
-                    // What nobody saw cannot be wrong.
+                    // A read without a result cannot be wrong.
                     _ => Outcome::Refused,
                 }
             }
@@ -116,7 +116,7 @@ async fn work(
     done
 }
 
-/// Does one bad thing to the cluster, and undoes it after a while.
+/// Causes one fault in the cluster, and ends it after a while.
 async fn trouble(cluster: &mut Cluster) -> &'static str {
     let id = fastrand::u64(1..=3);
     let kind = fastrand::u32(..7);
@@ -164,7 +164,7 @@ async fn histories_under_faults_are_linearizable() {
     let (mut operations, mut unknown) = (0, 0);
     let histories = history::wanted(3);
     for number in 0..histories {
-        // Everything works, and somebody leads.
+        // Everything works, and there is a leader.
         let asks = client();
         eventually("a leader", async || {
             let url = format!("http://{}/texts/ready", members[&1]);
@@ -204,7 +204,7 @@ async fn histories_under_faults_are_linearizable() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Writes small values with four clients until `done`; how many in a second.
+/// Writes small values with four clients until `done` returns true. Returns the number of writes per second.
 async fn rate(members: &BTreeMap<u64, String>, at: u64, mut done: impl AsyncFnMut(Duration) -> bool) -> f64 {
     let (begun, stop) = (Instant::now(), Arc::new(AtomicBool::new(false)));
     let clients: Vec<_> = (0..4)
@@ -231,7 +231,7 @@ async fn rate(members: &BTreeMap<u64, String>, at: u64, mut done: impl AsyncFnMu
     written as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Puts `value` everywhere, each time until it is there.
+/// Sends `value` to all of `urls`, and repeats each request until it has succeeded.
 async fn fill(client: Arc<reqwest::Client>, urls: Vec<String>, value: String) {
     for url in urls {
         let begun = Instant::now();
@@ -239,7 +239,7 @@ async fn fill(client: Arc<reqwest::Client>, urls: Vec<String>, value: String) {
             client.put(&url).body(value.clone()).send().await.is_ok_and(|put| put.status().is_success())
         };
         while !put().await {
-            assert!(begun.elapsed() < Duration::from_secs(60), "nobody takes a value for a minute");
+            assert!(begun.elapsed() < Duration::from_secs(60), "no node accepts a value for a minute");
         }
     }
 }
@@ -247,14 +247,14 @@ async fn fill(client: Arc<reqwest::Client>, urls: Vec<String>, value: String) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a while"]
 async fn a_follower_catches_up_by_snapshot_while_writes_go_on() {
-    // Of which so many are 1 GB that the small ones do not make the nodes build another snapshot meanwhile.
+    // The values are so small that 1 GB of them are many commands. So the small writes do not make the nodes build another snapshot meanwhile.
     const BYTES: u64 = 25_000;
     let values = std::env::var("STRANDLINE_RAFT_MEGABYTES")
         .map_or(20, |megabytes| megabytes.parse().unwrap())
         * 1_000_000
         / BYTES;
     let folder = tempfile::tempdir().unwrap();
-    // One, when almost all is there.
+    // One snapshot is taken, when almost all values are there.
     let mut cluster = Cluster::start(folder.path(), values * 95 / 100).await;
     let (asks, members) = (client(), cluster.members.clone());
     let status = async |at: u64| -> Option<Status> {

@@ -1,4 +1,4 @@
-//! Proposals that come together are one entry.
+//! Proposals that arrive together become one entry.
 
 mod support {
     pub mod alone;

@@ -1,4 +1,4 @@
-//! A run whose writes are recorded, and which the power failure ends before every flush, leaving what it may.
+//! A run whose writes are recorded. A power failure before each flush leaves one of the possible states.
 #![cfg(target_os = "linux")]
 
 mod support;
@@ -10,10 +10,10 @@ use support::disk::{self, Disk, Event, Survives};
 use support::model::{check, work};
 use support::open;
 
-/// Steps of the run. Each appends, and some do more.
+/// Number of steps of the run. Each appends, and some do more.
 const STEPS: u64 = 150;
 
-/// A folder for many files that are read once.
+/// Returns a folder for many files that are read once.
 fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
@@ -37,15 +37,15 @@ fn what_was_reported_as_durable_survives_a_power_failure() {
     println!("{flushes} flushes, {states} states");
     assert!(states > flushes + 1, "nothing was ever on its way to the disk");
 
-    // A report that comes before the flush on which it rests.
+    // A report that comes before the flush on which it relies.
     for kind in ["log", "vote", "snapshot"] {
         let found = explore(&Arc::new(reported_early(&events, kind)));
-        assert!(found.is_err(), "nobody notices that a {kind} is reported too early");
+        assert!(found.is_err(), "it goes unnoticed that a {kind} is reported too early");
     }
 }
 
-/// The same run, in which everything of this kind was said before the first of the flushes since something else was said: one of them is
-/// what it rests on. The last one need not be: others flush what was left to them.
+/// Returns the same run, but with each report of this kind before the first of the flushes since the previous report. The report relies on one of
+/// these flushes. It need not be the last one, since others flush what was left to them.
 fn reported_early(events: &[Event], kind: &str) -> Vec<Event> {
     let mut events = events.to_vec();
     for at in 0..events.len() {
@@ -61,18 +61,18 @@ fn reported_early(events: &[Event], kind: &str) -> Vec<Event> {
     events
 }
 
-/// Before each flush, and at the end.
+/// Returns the places before each flush, and the end.
 fn cuts(events: &[Event]) -> Vec<usize> {
     let flushes = (0..events.len()).filter(|event| disk::makes_durable(&events[*event]));
     flushes.chain([events.len()]).collect()
 }
 
-/// Cuts the power before each flush, and looks at what may be left; how many states there were.
+/// Cuts the power before each flush, and checks the states that may be left. Returns the number of states.
 ///
 /// # Errors
-/// One of them is not as it must be.
+/// Returns an error if a state is wrong.
 fn explore(events: &Arc<Vec<Event>>) -> std::thread::Result<usize> {
-    // Each thread goes through all of it, and cuts at its share of the places.
+    // Each thread goes through the whole run, and cuts at its share of the places.
     let states = Arc::new(AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = |thread: usize| {

@@ -1,5 +1,5 @@
-//! Three nodes in one thread, on simulated time, with a network that delays, loses and cuts off, and with crashes that take what was
-//! not flushed. Each history is chosen by a seed, and checked for linearizability.
+//! Three nodes in one thread, on simulated time, with a network that delays, loses and cuts off messages, and with crashes that lose everything that
+//! was not flushed. A seed determines each history, which is checked for linearizability.
 //!
 //! `STRANDLINE_RAFT_HISTORIES=10000 cargo test --release --test simulated -- --ignored --nocapture`; it needs Go.
 #![cfg(target_os = "linux")]
@@ -28,11 +28,11 @@ use tokio::time::{Instant, sleep, timeout};
 
 const CLIENTS: u64 = 4;
 const KEYS: u64 = 3;
-/// Operations of a client, at most, and how long it tries.
+/// The largest number of operations of a client, and the time for which it tries.
 const OPERATIONS: u64 = 50;
 const LASTS: Duration = Duration::from_secs(60);
 
-/// A choice from a seed, for whoever asks next.
+/// Random numbers from a seed, which all parts share.
 type Random = Rc<RefCell<fastrand::Rng>>;
 
 fn below(random: &Random, bound: u64) -> u64 {
@@ -62,7 +62,7 @@ async fn work(client: u64, world: Rc<World>, random: Random, begun: Instant) -> 
     // There may be no leader for a while.
     while number < OPERATIONS && begun.elapsed() < LASTS {
         sleep(Duration::from_millis(below(&random, 40))).await;
-        // One that believes to lead, if any does.
+        // A node that believes to lead, if there is one.
         let first = below(&random, 3);
         let leads = |raft: &Raft, at| raft.metrics().borrow().current_leader == Some(at);
         let leader = (first..first + 3).find_map(|at| {
@@ -93,7 +93,7 @@ async fn work(client: u64, world: Rc<World>, random: Random, begun: Instant) -> 
                 done.push(operation);
             }
             _ if operation.kind == "get" => {}
-            // Refused, or perhaps executed.
+            // The operation was refused, or its outcome is unknown.
             _ => done.push(operation),
         }
     }

@@ -1,4 +1,4 @@
-//! openraft's own tests of storage.
+//! Runs openraft's own tests of storage.
 
 mod support;
 

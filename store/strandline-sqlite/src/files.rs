@@ -19,7 +19,7 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Number of pages that one transaction frees.
 const FREED_AT_ONCE: u64 = 1024;
 
-/// What is logged and stored when a page is written again.
+/// The amount of data that is logged and stored when a page is written again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
     /// Only the words that differ.

@@ -63,7 +63,7 @@ use shared::{App, Home, Shared};
 /// Buckets of the store in which a VFS keeps its pages. A database of 256 MB has one page per bucket.
 pub const BUCKETS: u64 = 1 << 16;
 
-/// How a SQL commit becomes durable.
+/// The way in which a SQL commit becomes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
     /// All changed pages form one transaction of the pool, if SQLite permits it.
@@ -82,7 +82,7 @@ pub struct Statistics {
     pub atomic_commits: u64,
     /// Commits that the pool refused as one transaction, so that SQLite wrote a journal instead.
     pub refused_batches: u64,
-    /// How often SQLite opened a journal.
+    /// The number of times that SQLite opened a journal.
     pub journals: u64,
 }
 

@@ -1,6 +1,6 @@
 //! SQLite's file locks (sqlite.org/lockingv3.html), among the connections of one VFS.
 
-/// How far a connection has locked a file.
+/// The lock that a connection has on a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     /// The connection has no lock.

@@ -53,7 +53,7 @@ pub(crate) fn full_name(name: &[u8]) -> Vec<u8> {
     whole.map_or_else(|_| name.to_vec(), |whole| whole.into_os_string().as_bytes().to_vec())
 }
 
-/// How to open a database. If the process has opened it already, only `read_only` matters.
+/// The options with which to open a database. If the process has opened it already, only `read_only` matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct How {
     pub create: bool,

@@ -24,7 +24,7 @@ pub(crate) struct App {
     pub(crate) journals: Journals,
 }
 
-/// Where the databases of a VFS are.
+/// The place of the databases of a VFS.
 pub(crate) enum Home {
     /// All are files in one pool.
     Pool(Arc<Shared>),
@@ -141,7 +141,7 @@ pub(crate) struct Stored {
     pub(crate) number: u64,
     /// The writes that an atomic write has collected so far.
     pub(crate) batch: Option<Vec<(u64, Vec<u8>)>>,
-    /// What was written since the last commit, for [`Commit::Buffered`].
+    /// The writes since the last commit, for [`Commit::Buffered`].
     buffer: Option<Buffer>,
     /// The database's name.
     name: Vec<u8>,

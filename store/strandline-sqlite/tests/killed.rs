@@ -15,7 +15,7 @@ use strandline_sqlite::{Commit, Vfs};
 const FOLDER: &str = "STRANDLINE_SQLITE_TEST_FOLDER";
 const WAY: &str = "STRANDLINE_SQLITE_TEST_WAY";
 
-/// How a database is opened.
+/// The way in which a database is opened.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     /// In a pool that the program has opened, with this kind of commit.

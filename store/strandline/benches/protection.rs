@@ -1,4 +1,4 @@
-//! What protection against stray writes costs: `cargo bench -p strandline --bench protection`, on a machine that has protection keys.
+//! Measures the cost of protection against stray writes: `cargo bench -p strandline --bench protection`, on a machine that has protection keys.
 
 mod support;
 
@@ -26,7 +26,7 @@ fn main() {
         }
     }
     let mut times = vec![Vec::new(); pools.len()];
-    // In turn, so that whatever else the machine does meets all alike.
+    // The variants take turns, so that other work of the machine affects all of them equally.
     for round in 0..31 {
         for (pool, times) in pools.iter().zip(&mut times) {
             let mut worker = pool.worker().unwrap();

@@ -1,8 +1,8 @@
-//! How long a pool of 1 GB in a file takes to open after its process was killed.
+//! Measures the time that it takes to open a pool of 1 GB in a file after its process was killed.
 //!
-//! `cargo bench -p strandline --bench reopen` makes the pool, and has a process of its own change words all over 1,000 pages
-//! until the log is about 4 MB long, and kill itself. It opens the pool and prints what recovery read and wrote, and
-//! the time of opening it; several times.
+//! `cargo bench -p strandline --bench reopen` creates the pool. A process of its own then changes words in 1,000 pages until the log is about 4 MB
+//! long, and kills itself. The benchmark opens the pool and prints how much recovery read and wrote, and the time of opening. It does so several
+//! times.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -15,11 +15,11 @@ const ROUNDS: u64 = 5;
 const SIZE: u64 = 1 << 30;
 const PAGES: u64 = 1000;
 const PAGE_WORDS: u64 = 4096 / 8;
-/// Of 16 bytes each.
+/// Number of log records, of 16 bytes each.
 const RECORDS: u64 = (4 << 20) / 16;
-/// Words that a transaction changes.
+/// Number of words that a transaction changes.
 const WORDS: u64 = 250;
-/// Its value is the pool that the process is to open, and the round.
+/// The environment variable with the path of the pool that the process opens, and the round.
 const CHILD: &str = "STRANDLINE_REOPEN";
 
 fn change(path: &Path, round: u64) -> Result<()> {

@@ -1,8 +1,8 @@
-//! What types cost: the typed interface against the word interface over the same structures, under `Flush`, one thread.
+//! Measures the cost of types: the typed interface compared with the word interface over the same structures, under `Flush`, with one thread.
 //!
-//! `cargo bench -p strandline --bench typed_cost` runs the same operations through both in turn, many times over, and prints
-//! the medians and the median of their ratios; `-- counter` runs one of them. The pools lie in /dev/shm where there is one: ordinary memory, taken to be
-//! persistent.
+//! `cargo bench -p strandline --bench typed_cost` runs the same operations through both in turn, many times, and prints the medians and the median of
+//! their ratios; `-- counter` runs only one of the operations. The pools are in /dev/shm if that exists: ordinary memory that stands in for
+//! persistent memory.
 
 mod support;
 
@@ -27,7 +27,7 @@ struct Root<'p> {
     counter: Ptr<'p, u64>,
 }
 
-/// The same by words: the root words 0 and 1.
+/// The counterpart for the word interface, with the root words 0 and 1.
 struct Words {
     worker: Worker,
     map: KeyValueStore,
@@ -38,7 +38,7 @@ fn key(random: &mut fastrand::Rng) -> u64 {
     random.u64(..KEYS)
 }
 
-/// Nanoseconds for each of many operations.
+/// Returns the nanoseconds that each of many operations takes.
 fn time(seed: u64, mut operation: impl FnMut(&mut fastrand::Rng) -> Result<()>) -> Result<f64> {
     let mut random = fastrand::Rng::with_seed(seed);
     let since = Instant::now();

@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use strandline::{Database, Persist, QueueTable, Result, Table};
 
-/// Milliseconds for which a worker has a job.
+/// The length of a lease in milliseconds.
 const LEASE: u64 = 1000;
-/// Milliseconds until a job that has failed is due again.
+/// The pause in milliseconds until a failed job is due again.
 const PAUSE: u64 = 50;
 const MOST_ATTEMPTS: u32 = 3;
 
@@ -30,7 +30,7 @@ struct Job {
 struct Jobs {
     db: Database,
     jobs: Table<u64, Job>,
-    /// Every job that is not done, by the time at which it may be taken next, and its number. Those of leased jobs are the ends of their leases.
+    /// Every job that is not done, by the time at which a worker may take it next, and its number. For a leased job this is the end of the lease.
     due: Table<(u64, u64), ()>,
     given_up: QueueTable<String>,
 }
@@ -72,7 +72,7 @@ impl Jobs {
         })
     }
 
-    /// Ends a lease, unless it had ended before and somebody else has the job. Returns whether it did.
+    /// Ends a lease, unless it has already expired and another worker has the job. Returns whether it ended the lease.
     fn end(&self, lease: &Lease, has_succeeded: bool, now: u64) -> Result<bool> {
         self.db.write(|tx| {
             if self.due.remove(tx, &(lease.until, lease.number))?.is_none() {
@@ -112,7 +112,7 @@ impl Jobs {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The argument says which version of the program runs. Versions 2 and 3 convert the table when they open it, and the earlier programs refuse it from
-//! then on. A real program has one version of `Contact`, and keeps of the earlier ones what a function of its own converts.
+//! then on. A real program has only the latest version of `Contact`, and those earlier ones that a function of its own converts.
 
 use strandline::{Database, Result};
 
@@ -34,7 +34,7 @@ mod v1 {
     }
 }
 
-/// The second one. Attributes say what has become of the fields, and opening the table converts it.
+/// The second version. Attributes describe the changes of the fields, and opening the table converts it.
 mod v2 {
     use super::*;
 
@@ -43,7 +43,7 @@ mod v2 {
     pub struct Contact {
         #[persist(was = "name")]
         pub full_name: String,
-        /// It was a `u16`. `fax` is gone, without a word.
+        /// Was a `u16`. The field `fax` was removed, which needs no attribute.
         pub born: u32,
         #[persist(default)]
         pub mail: Vec<String>,
@@ -54,7 +54,7 @@ mod v2 {
     }
 }
 
-/// The third one. Two names are made of one, which attributes cannot say: a function converts each row.
+/// The third version. Two names become one, which attributes cannot describe, so a function converts each row.
 mod v3 {
     use super::*;
 
@@ -63,7 +63,7 @@ mod v3 {
     pub struct Contact {
         pub first_name: String,
         pub last_name: Option<String>,
-        /// 0 meant that the year is not known.
+        /// In version 2, 0 meant that the year is not known.
         pub born: Option<u32>,
         pub mail: Vec<String>,
     }
@@ -78,7 +78,7 @@ mod v3 {
     }
 
     pub fn run(db: &Database) -> Result<()> {
-        // Contacts of version 1 become of version 2 first, as their attributes say.
+        // Contacts of version 1 are converted to version 2 first, by the attributes.
         let contacts = db.migrate("contacts", convert, |moved| eprintln!("{moved} contacts so far"))?;
         print_all(db, &contacts)
     }

@@ -27,7 +27,7 @@ struct Invoice {
     count: u64,
 }
 
-/// Why the shop refuses something. The database's own errors are converted by `?`.
+/// The reason why the shop refuses an operation. `?` converts the database's own errors.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
     #[error("only {left} of `{article}` are left")]

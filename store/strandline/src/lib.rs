@@ -1,7 +1,6 @@
-//! Fast, durable transactions on data in an ordinary file, or in persistent memory: without a server, and without a database's
-//! language.
+//! Fast, durable transactions on data in an ordinary file, or in persistent memory: without a server, and without a database's language.
 //!
-//! A [`Database`] has named tables. What a transaction writes is there when it returns, after a power failure too, or nothing of it is.
+//! A [`Database`] has named tables. When a transaction returns, either all its writes are in the database and survive a power failure, or none is.
 //!
 //! ```
 //! use strandline::{Database, Persist};
@@ -26,12 +25,12 @@
 //!
 //! | feature | default | what it adds |
 //! |---|---|---|
-//! | `tracing` | no | spans and events for the crate of this name: opening, recovery, checkpoints, compaction, backup, slow writes |
-//! | `metrics` | no | `PoolStatistics::publish`, for the crate of this name |
+//! | `tracing` | no | spans and events for the crate `tracing`: opening, recovery, checkpoints, compaction, backup, slow writes |
+//! | `metrics` | no | `PoolStatistics::publish`, for the crate `metrics` |
 //! | `json` | no | values, keys and descriptions of tables as JSON: `Dynamic::to_json` |
-//! | `control` | no | `Database::serve_control`: the command `strandline pool` works on a database that the program has open |
-//! | `serde` | no | `Serde`, which stores a type with serde's derives |
-//! | `uuid`, `chrono`, `chrono-clock`, `time`, `jiff`, `bytes` | no | types of the crate of this name as values, and most of them as keys |
+//! | `control` | no | `Database::serve_control`, so that the command `strandline pool` works on a database that the program has open |
+//! | `serde` | no | `Serde`, which stores types that have serde's derives |
+//! | `uuid`, `chrono`, `chrono-clock`, `time`, `jiff`, `bytes` | no | types of the crate with this name as values, and most of them as keys |
 //!
 //! `example` and `observed` are for the tests of this documentation and for `strandline-check`.
 //!
@@ -43,7 +42,7 @@
 //! | text and bytes | `String`, `Vec<u8>`, `Box<str>`, `Rc<str>`, `Arc<str>`, `Cow<str>`, `PathBuf` | the same, without `PathBuf` |
 //! | lists | `Vec`, `VecDeque`, `Box<[T]>`, `Rc<[T]>`, `Arc<[T]>`, `Cow<[T]>` | |
 //! | sets and maps | `BTreeSet`, `HashSet`, `BTreeMap`, `HashMap` | |
-//! | what holds a value | `Option`, `Box`, `Rc`, `Arc`, `Reverse`, `Wrapping`, `Saturating` | the same; `Reverse` in the reverse order |
+//! | wrappers of a value | `Option`, `Box`, `Rc`, `Arc`, `Reverse`, `Wrapping`, `Saturating` | the same; `Reverse` in the reverse order |
 //! | other values | `NonZero`, `Ordering`, `PhantomData`, `Result`, `Range`, `RangeInclusive` | `NonZero`, `Ordering`, `PhantomData` |
 //! | times and addresses | `Duration`, `SystemTime`, `IpAddr`, `Ipv4Addr`, `Ipv6Addr`, `SocketAddr`, `SocketAddrV4`, `SocketAddrV6` | the same |
 //! | yours | `#[derive(Persist)]` | `#[derive(Key)]` |
@@ -53,17 +52,17 @@
 //! | `time` | `Date`, `Time`, `PrimitiveDateTime`, `UtcDateTime`, `OffsetDateTime`, `Duration` | the same, without the offset |
 //! | `jiff` | `civil::Date`, `civil::Time`, `civil::DateTime`, `Timestamp`, `SignedDuration`, `ZonedDateTime` | the same, without `ZonedDateTime` |
 //!
-//! Keys are ordered as `#[derive(Ord)]` would order them, whatever `Ord` a type implements: numbers by value, strings by their bytes, tuples and
-//! structures field by field, `None` first, enumerations by the order of their variants, whatever numbers these have. An encoded key has at most
-//! 4,096 bytes in a table and 65,536 in a [`HashMap`]. Elements of arrays and vectors that are numbers, or small tuples or structures of them, are
-//! stored side by side, rounded up to eight bytes in all: `[u8; 16]` takes sixteen bytes.
+//! Keys are in the order of `#[derive(Ord)]`, even if a type implements `Ord` differently: numbers by value, strings by their bytes, tuples and
+//! structures field by field, `None` first, and enumerations by the order of their variants, whatever discriminants these have. An encoded key has at
+//! most 4,096 bytes in a table and 65,536 in a [`HashMap`]. Elements of arrays and vectors are stored side by side if they are numbers, or small
+//! tuples or structures of numbers; the total is rounded up to eight bytes. `[u8; 16]` takes sixteen bytes.
 //!
-//! A `DateTime<Local>` is stored as its moment, and comes back in the time zone of the machine that reads it. A `ZonedDateTime` is stored as its moment, its offset and the
-//! name of its zone. If the zone has no name, or the program that reads it does not know the name, it comes back with the offset alone. It is no key, since
-//! equal ones may have different zones: take its `Timestamp`.
+//! A `DateTime<Local>` is stored as its moment, and loaded in the time zone of the machine that reads it. A `ZonedDateTime` is stored as its moment,
+//! its offset and the name of its zone. If the zone has no name, or the program that reads it does not know the name, it is loaded with the offset
+//! only. It cannot be a key, since equal values may have different zones; use its `Timestamp` instead.
 //!
-//! Types that mean the same are stored as the same: a table of one can be opened as a table of the other. Identifiers, addresses, dates and times are shown in
-//! their common notation by [`Database::dump`].
+//! Types with the same meaning are stored in the same way, so that a table of one can be opened as a table of the other. Identifiers, addresses,
+//! dates and times are shown in their common notation by [`Database::dump`].
 //!
 //! # Guides
 //!
@@ -72,8 +71,8 @@
 //!
 //! # Structures of your own
 //!
-//! A [`Store`] has a root of a type of your own in place of tables. It leads to collections ([`OrderedMap`], [`HashMap`], [`Vector`], [`Queue`]),
-//! to values elsewhere ([`Ptr`]), and to others that hold such.
+//! A [`Store`] has a root of your own type instead of tables. The root refers to collections ([`OrderedMap`], [`HashMap`], [`Vector`], [`Queue`]) and
+//! to other values ([`Ptr`]), which may refer to further ones.
 //!
 //! ```
 //! use strandline::{Options, HashMap, OrderedMap, Persist, Store, Vector};
@@ -105,59 +104,56 @@
 //!
 //! # What cannot go wrong
 //!
-//! - Nothing but values of fixed layout and pointers of the same pool can be stored: references, boxes and volatile
-//!   collections do not compile. Nor does a write outside a transaction, or in a [`View`].
-//! - Pointers and collections carry their pool and transaction in their type. They cannot be used in another, nor
-//!   kept beyond the transaction's end.
-//! - There is no reference into the pool. Values are checked when they are read: words that are no value of the type
-//!   are an error, whatever a damaged pool holds.
-//! - Whatever a damaged pool holds, walks end: lengths are held against blocks, circles are found. [`Store::check`] and
-//!   the collections' `check` tell what is damaged.
-//! - The root's type, version and layout are checked when the pool is opened, and every value's and collection's layout
-//!   when it is used.
+//! - Only values with a known layout, and pointers and collections of the same pool, can be stored. Storing a reference or an ordinary pointer does
+//!   not compile, and neither does a write outside a transaction or in a [`View`].
+//! - Pointers and collections carry their pool and transaction in their type. They cannot be used in another transaction, nor kept beyond its end.
+//! - There are no references into the pool. Values are checked when they are read: words that are not a valid value of the type are an error,
+//!   whatever a damaged pool holds.
+//! - Walks end even in a damaged pool: lengths are compared with blocks, and cycles are detected. [`Store::check`] and the collections' `check`
+//!   report the damage.
+//! - The root's type, version and layout are checked when the pool is opened, and every value's and collection's layout when it is used.
 //!
 //! # Why safe code cannot damage a pool
 //!
-//! Values are words, and a handle ([`Ptr`], a collection, a [`Text`]) is an address that leads to other words. Three rules keep a handle
-//! from leading where it must not.
+//! Values are words, and a handle ([`Ptr`], a collection, a [`Text`]) is the address of other words. Three rules prevent a handle from referring to
+//! the wrong words.
 //!
-//! 1. *No handle is made of words of a program's own.* Safe code gets handles from the functions that allocate, and from values that
-//!    are loaded. [`Persist::load`] asks for a [`Stored`], which only this module can make, for words that it has just read. What a type's
-//!    words mean is said by its layout: [`Persist`], [`Fixed`] and [`Key`] are unsafe to implement, and the derives, which are
-//!    safe to use, hash name, version and fields into it.
-//! 2. *No handle is used as of another type, pool or transaction.* The brand `'p` is invariant, and each transaction has its own. (A
-//!    [`Snapshot`]'s is its borrow, which another snapshot's may be too: both only read.) A type's layout
-//!    is in the tag that its block begins with, and a tag that is another is an error.
-//! 3. *A write goes into a block of its own kind.* The pool may be damaged, and so a handle or a link that was read from it may be any number. Before
-//!    anything is written or freed through one, the heap says that a block begins there and is large enough, and the tag that it is of the type. So it is for
-//!    the blocks behind a collection's own, too: a vector's directory and segments, a queue's items and the content of bytes have tags,
-//!    nodes of an ordered map have a magic number. The buckets, tables and entries of maps have none: there the block's size is asked for, and the
-//!    entry's key must be the one that is looked for.
+//! 1. *Safe code cannot make a handle from words of its own choice.* It gets handles from the functions that allocate, and from values that are
+//!    loaded. [`Persist::load`] needs a [`Stored`], which only this crate can create, for words that it has just read. A type's layout says what its
+//!    words mean: [`Persist`], [`Fixed`] and [`Key`] are unsafe to implement, and the derives, which are safe to use, compute the layout from name,
+//!    version and fields.
+//! 2. *A handle cannot be used with another type, pool or transaction.* The brand `'p` is invariant, and each transaction has its own. (The brand of
+//!    a [`Snapshot`] is its borrow, which two snapshots may share, since both only read.) A block begins with a tag that contains its type's layout,
+//!    and a different tag is an error.
+//! 3. *A write goes only into a block of the right kind.* The pool may be damaged, so that a handle or a link that was read from it may be any
+//!    number. Before anything is written or freed through it, the heap is asked whether a block begins there and is large enough, and the tag must be
+//!    that of the type. The same holds for the inner blocks of collections: a vector's directory and segments, a queue's items and the content of
+//!    bytes have tags, and the nodes of an ordered map have a magic number. The buckets, tables and entries of hash maps have no tags; there the
+//!    block's size is checked, and the entry must have the key that is looked for.
 //!
-//! What a damaged link that passes all this can do is what a wrong value could: it changes data of the same type; where there are no tags,
-//! it may change another large enough block of the heap. It does not reach the heap's own tables, the logs or the roots. `Store::check`
-//! finds it.
+//! A damaged link that passes all these checks can do no more harm than a wrong value: a write through it changes data of the same type or, where
+//! there are no tags, another block of the heap that is large enough. It does not reach the heap's own tables, the logs or the roots.
+//! [`Store::check`] finds it.
 //!
 //! # Who frees what
 //!
-//! Tables and values own what they hold: strings, vectors, and collections too, which are destroyed with the value in which they are
-//! stored. What a [`Ptr`], a [`Text`] or a [`Bytes`] leads to is given back by hand; [`Store::lost_memory`] finds what was
-//! forgotten. See [`Ptr`] for what a pointer can do after a free: no harm to the pool, but it may come to mean another value of the
-//! same type.
+//! Tables and values own their content: strings, vectors, and also collections, which are destroyed with the value in which they are stored. The
+//! program frees the target of a [`Ptr`], a [`Text`] or a [`Bytes`] explicitly; [`Store::lost_memory`] finds those that it forgot. A pointer to a
+//! freed value cannot harm the pool, but may come to refer to another value of the same type; see [`Ptr`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // The derives name this crate from outside, and its own tests use them.
 extern crate self as strandline;
 
-// The parts; each uses only those above it (`tests/all/directions.rs`):
+// The modules. Each uses only those above it (`tests/all/directions.rs`):
 //
-// value        what a pool holds word by word: values, keys, pointers, their layouts and descriptions; the types of transactions
-// collections  ordered map, hash map, vector, queue; ranges, cursors, entries
-// store        a pool with a typed root: how its transactions run, migrations of the root, savepoints, snapshots
-// described    values whose types only the file describes, and the walk over them. It meets catalogues of tables as `described::Catalogue`, a trait
-//              that `database` implements, because that comes later
-// database     named tables, their migrations, values that are lent, dump and load; `DynamicStore`, `DynamicTable`
-// control      requests of other processes to an open database
+// - `value`: the values that a pool holds word by word, keys, pointers, their layouts and descriptions; the types of transactions
+// - `collections`: ordered map, hash map, vector and queue, with ranges, cursors and entries
+// - `store`: a pool with a typed root: how its transactions run, migrations of the root, savepoints, snapshots
+// - `described`: values whose types only the file describes, and the walk over them. It knows catalogues of tables through the trait
+//   `described::Catalogue`, which `database` implements, because that module comes later
+// - `database`: named tables, their migrations, values that are lent, dump and load; `DynamicStore`, `DynamicTable`
+// - `control`: requests of other processes to an open database
 mod collections;
 #[cfg(feature = "control")]
 pub mod control;
@@ -218,7 +214,7 @@ pub use value::schema::{FieldDescription, Schema, TypeDescription, Types, Varian
 pub use value::serde::Serde;
 pub use value::transaction::{Control, Tx, View};
 
-/// What the derives name.
+/// The items to which derived code refers.
 #[doc(hidden)]
 pub mod layout {
     pub use crate::value::derived::{
@@ -228,7 +224,7 @@ pub mod layout {
     pub use strandline_core::structures::type_layout::*;
 }
 
-/// Typed code on memories in which there is no file to open, as in the crash checker, and beside words of one's own.
+/// Typed code on memories without a file, as the crash checker uses, or together with words that the caller lays out.
 #[doc(hidden)]
 pub mod hosted {
     #[cfg(feature = "observed")]
@@ -238,22 +234,22 @@ pub mod hosted {
     pub use crate::store::root::{initialise, with_root};
 }
 
-/// The examples of the guide, compiled and run.
+/// Compiles and runs the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
 struct Guide;
 
-/// The examples of the page about structures of one's own.
+/// Compiles and runs the examples of the page about structures of your own.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/structures.md")]
 struct Structures;
 
-/// The example of the page about operation.
+/// Compiles and runs the example of the page about operation.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operation.md")]
 struct Operation;
 
-/// The example of the README, compiled.
+/// Compiles the example of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,5 +1,5 @@
-//! Every form of a type that the derives take: fields with and without names, attributes, visibility, parameters, where clauses,
-//! numbers of variants, and what macros make of them.
+//! Every form of a type that the derives accept: fields with and without names, attributes, visibility, parameters, where clauses, numbers of
+//! variants, and types that macros produce.
 
 #![allow(dead_code)]
 
@@ -58,7 +58,7 @@ enum Choice<'p> {
     },
     Pair(u8, Option<Ptr<'p, u64>>),
 }
-/// Of types that own what they hold.
+/// A type with fields that own their content.
 #[derive(Clone, Debug, PartialEq, Persist)]
 pub struct Owning {
     name: String,
@@ -87,13 +87,13 @@ enum Numbered {
 }
 macro_rules! made {
     ($(#[$a:meta])* $v:vis $n:ident $f:ident $t:ty) => {
-        /// Made.
+        /// A structure that a macro makes.
         #[derive(Persist)]
         $v struct $n { $f: $t, #[doc = "Another."] $v other: Option<$t> }
-        /// Of a module.
+        /// A module that a macro makes.
         pub mod inner {
             use super::*;
-            /// Made, too.
+            /// A tuple structure that a macro makes.
             #[derive(Persist)]
             pub struct InTuple($v $t, $t);
         }
@@ -143,7 +143,7 @@ mod foreign {
         Ok(Foreign(u32::from(high) << 16 | u32::from(low)))
     }
 }
-/// Fields that are stored as something else, or not at all.
+/// Has fields that are stored as another type, or not at all.
 #[derive(Clone, Persist)]
 #[persist(version = 2)]
 struct With<'p> {
@@ -185,7 +185,7 @@ enum Place {
 struct Wrapped<T: Clone, U>(T, U)
 where
     U: Copy;
-/// The derives are for programs that forbid unsafe code, too.
+/// The derives also work in programs that forbid unsafe code.
 mod without_unsafe_code {
     #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The memory that large values take beside themselves. A process of its own, whose allocator counts.
+//! The memory that is allocated for large values. This test is a program of its own, because its allocator counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +11,17 @@ struct Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: everything is the system allocator's.
+// SAFETY: the system allocator does all the work.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `alloc`, which is the same here.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller keeps the contract of `dealloc`, which is the same here.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -29,7 +29,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What `body` returns, and the bytes that were allocated at most beyond those that were before it.
+/// Returns the result of `body`, and the largest number of bytes that were allocated at a time, beyond those that were allocated before it.
 fn most_in<R>(body: impl FnOnce() -> R) -> (R, usize) {
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
@@ -45,9 +45,9 @@ fn a_large_value_takes_its_own_memory_and_little_more() {
     let films: Table<u64, Vec<u8>> = db.table("films").unwrap();
     let numbers: Table<u64, Vec<u32>> = db.table("numbers").unwrap();
     let set = |value: &Vec<u8>| most_in(|| db.write(|tx| films.set(tx, &1, value)).unwrap()).1;
-    // The first write starts threads, which have buffers.
+    // The first write starts threads, which allocate buffers.
     set(&vec![1; 1 << 20]);
-    // Of whole words, and not.
+    // Once in whole words, and once not.
     for bytes in [BYTES, BYTES + 3] {
         let value: Vec<u8> = (0..bytes).map(|at| (at / 5) as u8).collect();
         let most = set(&value);
@@ -66,7 +66,7 @@ fn a_large_value_takes_its_own_memory_and_little_more() {
     assert!(most_in(|| db.write(|tx| numbers.set(tx, &1, &value)).unwrap()).1 < BYTES / 10);
     let (read, most) = most_in(|| db.read(|tx| numbers.get(tx, &1)).unwrap().unwrap());
     assert!(read == value && most < BYTES + BYTES / 10);
-    // Piece by piece, at no time all of it.
+    // Piece by piece, so that the whole value is never in memory.
     let (_, most) =
         most_in(|| db.write(|tx| films.set_from(tx, &2, BYTES as u64, std::io::repeat(7))).unwrap());
     assert!(most < 4 << 20, "{most} bytes for a value that is streamed");

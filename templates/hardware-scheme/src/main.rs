@@ -1,4 +1,4 @@
-//! The `strandline-lab` command with a hardware scheme of one's own beside those of the papers.
+//! The `strandline-lab` command with your own hardware scheme in addition to those of the papers.
 
 mod scheme;
 

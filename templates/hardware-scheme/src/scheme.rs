@@ -1,8 +1,8 @@
-//! A commit buffer on a battery: replace it by your own hardware.
+//! A commit buffer with a battery. Replace it by your own hardware.
 //!
-//! What a running transaction stores stays in the caches, or here where they have evicted it. At its commit the words go into a buffer that a
-//! battery keeps alive, and the transaction is durable. From there they drain home in the background, in the order of commits; a commit that
-//! finds the buffer full waits. When power fails the battery writes what is in the buffer home, so that recovery has nothing to do.
+//! The stores of a running transaction stay in the caches, or come here if they are evicted. At the commit the words go into a buffer that a battery
+//! keeps powered, and the transaction is durable. From there they drain in the background to their places in memory, in the order of commits. A
+//! commit that finds the buffer full waits. When power fails, the battery writes the buffer to memory, so that recovery has nothing to do.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -30,18 +30,18 @@ const DRAINS: Parameter = Parameter {
     description: "lines that are on their way home at a time",
 };
 
-/// What the command, the checker and the laboratory are to know of it.
+/// The description for the command, the checker and the laboratory.
 pub static BATTERY: Entry = Entry {
     name: "battery",
     source: "this crate",
     description: "a commit buffer on a battery, which drains home in the background",
     make: Some(|setup| Ok(Box::new(Battery::new(setup)))),
     recover: |_, _, _| Ok(()),
-    // Plain stores in place between TxBegin and TxCommit.
+    // Software schemes that store in place between TxBegin and TxCommit.
     software: &["hardware+single-writer", "hardware+locks"],
     is_durable: true,
     parameters: &[LINES, DRAINS],
-    // The rules on which durability rests. `check --mutants` leaves each out, and must notice.
+    // The rules on which durability relies. `check --mutants` leaves each of them out, and must find a violation.
     mutants: &[
         Mutant { name: "saved", rule: "a power failure saves what is in the buffer", redundant: None },
         Mutant { name: "committed-only", rule: "and nothing of running transactions", redundant: None },
@@ -76,7 +76,7 @@ impl Words {
 struct Committed {
     line: LineNumber,
     words: Words,
-    /// When to look whether it is home, once it was sent.
+    /// The cycle at which to check whether the line has arrived, after it was sent.
     until: Option<Cycle>,
 }
 
@@ -84,13 +84,13 @@ struct Battery {
     lines: usize,
     drains: usize,
     omitted: Option<&'static str>,
-    /// What each core's transaction has stored.
+    /// The stores of each core's transaction.
     running: Vec<Option<BTreeMap<LineNumber, Words>>>,
-    /// The buffer, the oldest first.
+    /// The buffer, oldest lines first.
     buffer: VecDeque<Committed>,
-    /// Lines with words of either kind: the newest contents, and in how many places there are words.
+    /// Lines with words in a running transaction or in the buffer: the newest contents, and the number of places with such words.
     newest: HashMap<LineNumber, (Line, usize)>,
-    /// When there may be something to send.
+    /// The next cycle at which there may be a line to send.
     wakes: Cycle,
     commits: u64,
     drained: u64,
@@ -117,7 +117,7 @@ impl Battery {
         self.omitted == Some(mutant)
     }
 
-    /// Words of a line are in one place less.
+    /// Notes that there is one place less with words of a line.
     fn forget(&mut self, line: LineNumber) {
         if let Some((_, places)) = self.newest.get_mut(&line) {
             *places -= 1;
@@ -127,7 +127,7 @@ impl Battery {
         }
     }
 
-    /// Moves a transaction's words into the buffer, when there is room.
+    /// Moves a transaction's words into the buffer, if there is room.
     fn commit(&mut self, core: CoreId, now: Cycle) -> Reply {
         let count = self.running[core].as_ref().map_or(0, BTreeMap::len);
         if count > self.lines {
@@ -168,12 +168,12 @@ impl HardwareScheme for Battery {
         match boundary {
             Boundary::Begin => self.running[core] = Some(BTreeMap::new()),
             Boundary::Commit(_) => return self.commit(core, now),
-            // The software has stored the old values again.
+            // The software has already stored the old values again.
             Boundary::Abort => {
                 let lines = self.running[core].take().into_iter().flatten();
                 lines.for_each(|(line, _)| self.forget(line));
             }
-            // What has committed is durable.
+            // Everything that has committed is durable.
             Boundary::Flush => {}
         }
         Reply::Go(now)
@@ -200,7 +200,8 @@ impl HardwareScheme for Battery {
                 running.entry(line).or_default().set(word, value);
                 is_new
             }
-            // Outside any transaction: durable when it is home, which it gets to by itself or, after what is in the buffer, with that.
+            // The store is outside of a transaction, so that it is durable when it is in memory. If there are older words of the line here, it goes
+            // through the buffer after them. Otherwise the caches write it to memory.
             None if is_known => {
                 let mut words = Words::default();
                 words.set(word, value);
@@ -228,7 +229,7 @@ impl HardwareScheme for Battery {
     fn act(&mut self, caches: &mut Hierarchy, now: Cycle) {
         self.wakes = Cycle::NEVER;
         let memory = &mut caches.memory;
-        // In the order of commits, so that no older word comes home after a newer one.
+        // Lines drain in the order of commits, so that no older word arrives after a newer one.
         let drains_late = !self.omits("drained");
         let mut is_first = true;
         let mut at = 0;
@@ -246,7 +247,7 @@ impl HardwareScheme for Battery {
                     self.drained += 1;
                     self.forget(line);
                 }
-                // It waits for those before it, whose turn comes first.
+                // The line waits for those before it, which are sent first.
                 None => {
                     *until = Some(Cycle::NEVER);
                     at += 1;
@@ -313,7 +314,7 @@ mod tests {
         all.into_iter().filter(|subject| subject.hardware.name == BATTERY.name).collect()
     }
 
-    /// Whenever power fails, what was acknowledged is there, and nothing else is there in part.
+    /// Whenever power fails, everything that was acknowledged is there, and no other transaction is there in part.
     #[test]
     fn no_power_failure_loses_anything() {
         for subject in all() {
@@ -326,7 +327,7 @@ mod tests {
         }
     }
 
-    /// Every rule is needed: without it some history loses something.
+    /// Every rule is needed: without it, some history loses data.
     #[test]
     fn every_rule_is_needed() {
         let all = all();
@@ -335,7 +336,7 @@ mod tests {
                 let bounds = bounds(shape.histories, shape.transactions);
                 sample(case, bounds, &Session::new(), |_| ()).is_ok_and(|outcome| outcome.violation.is_some())
             });
-            assert!(found, "nobody notices that {} is left out", omitted.name());
+            assert!(found, "it goes unnoticed that {} is left out", omitted.name());
         }
     }
 }

@@ -30,9 +30,9 @@ pub struct Plan<Workload, System, Sizes> {
     pub log_bytes: u64,
     /// True to time each transaction.
     pub latency: bool,
-    /// How long each measurement lasts.
+    /// The duration of each measurement.
     pub duration: Duration,
-    /// How often everything is measured.
+    /// The number of times that everything is measured.
     pub repetitions: u64,
     /// The path of the pool, if the user has chosen one.
     pub pool: Option<PathBuf>,

@@ -51,7 +51,7 @@ pub(super) fn database(path: &Path, options: &Options) -> Result<Database<Single
     })
 }
 
-/// What the root of a pool refers to, apart from damage.
+/// The values to which the root of a pool refers, apart from damaged ones.
 #[derive(Default)]
 pub(super) struct Hanging {
     pub lost: Option<LostMemory>,

@@ -1,4 +1,4 @@
-//! What users expect of each command: exit codes, an error if output cannot be written, and no files left behind after Ctrl-C.
+//! The behaviour that users expect of each command: exit codes, an error if output cannot be written, and no files left behind after Ctrl-C.
 
 use std::process::Command;
 

@@ -247,8 +247,8 @@ fn a_database_goes_out_as_json_and_in_again() {
 
     // Lines that are no rows, no descriptions or no JSON.
     for (wrong, said) in [
-        (all.replace("[\"Nothing\"", "[\"Other\""), "no value of the table `people`"),
-        (all.replace("1970", "70000"), "no value of the table `people`"),
+        (all.replace("[\"Nothing\"", "[\"Other\""), "not a valid value of the table `people`"),
+        (all.replace("1970", "70000"), "not a valid value of the table `people`"),
         (all.replacen("\"table\"", "\"tables\"", 1), "line 1: expected the description of a table"),
         (all.replace("\"key\":\"sea\"", "\"kee\":1"), "expected a row with a key and a value"),
         (all.replace("{\"key\":\"sea\"", "{key"), "is no JSON"),
@@ -461,7 +461,7 @@ fn a_root_of_ones_own_needs_no_program() {
     store.write(|tx, root| root.get(tx)?.towns.destroy(tx)).unwrap();
     store.close().unwrap();
     let told = ends(&["check", &path], 1);
-    assert!(told.contains("damage  OrderedMap<String, Option<u16>> is said to be at"), "{told}");
+    assert!(told.contains("damage  OrderedMap<String, Option<u16>> should be at"), "{told}");
     assert!(ends(&["dump", &path, "--json"], 1).contains("damage  OrderedMap"));
     assert!(ends(&["dump", &path, "--json", "--table", "jobs"], 2).contains("is no database"));
 }

@@ -12,7 +12,7 @@ use crate::Failure;
 const BLOCK: usize = 4096;
 /// Number of blocks in the file; after the last one, appends continue at the first.
 const BLOCKS: u64 = 4096;
-/// How long each method is tried.
+/// The time for which each method is tried.
 const TRIAL: Duration = Duration::from_millis(100);
 /// Bytes that each thread makes durable at a time: the log records of a small transaction.
 const PAYLOAD: usize = 128;

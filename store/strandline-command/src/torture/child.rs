@@ -15,7 +15,7 @@ pub const RUNNING: &str = "running";
 /// The flags that the parent passes to its child, beside the one for the way of its life.
 #[derive(clap::Args)]
 pub struct Child {
-    /// What parent and child agree on.
+    /// The flags that parent and child share.
     #[command(flatten)]
     pub setting: Setting,
     /// The pool
@@ -106,7 +106,7 @@ fn operate(
         worker.run(number)?;
         acknowledged.store(thread, number).map_err(Failure::io("note an acknowledgement"))?;
         if let Some(say) = say.take() {
-            // Nobody receives this if another thread has already sent.
+            // If another thread has already sent, nothing receives this.
             let _ = say.send(());
         }
     }

@@ -16,12 +16,12 @@ use crate::Failure;
 /// Longer than any opening of a pool takes: a child that prints nothing until then hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a child lives.
+/// The way in which a child runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     /// The name of the way in which it runs transactions.
     pub way: &'static str,
-    /// Whether it only opens the pool.
+    /// True if it only opens the pool.
     pub recover_only: bool,
 }
 
@@ -33,7 +33,7 @@ pub struct Lives {
     setting: Setting,
     /// The flag that tells the child its way.
     flag: &'static str,
-    /// How long a child recently took until it said that it runs.
+    /// The time that a child recently took until it said that it runs.
     opening: Duration,
 }
 

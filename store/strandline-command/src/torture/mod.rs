@@ -26,9 +26,9 @@ use crate::arguments::number;
 use crate::output::SCHEMA;
 use crate::{Failure, Outcome, Place, interrupt, progress};
 
-/// What a pool under torture holds, as the parent's model.
+/// The content of a pool under torture, as the parent's model.
 pub trait Subject: Sized {
-    /// How the transactions of a life run: a scheme or a control.
+    /// The way in which the transactions of a life run: a scheme or a control.
     type Way: Copy;
     /// The flag that tells a child its way.
     const FLAG: &'static str;
@@ -57,7 +57,7 @@ pub struct Flags {
     /// How often to kill, 1 to 1000000000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = number(1..=1_000_000_000u64))]
     kills: u64,
-    /// What parent and child agree on.
+    /// The flags that parent and child share.
     #[command(flatten)]
     pub setting: Setting,
     /// The pool's file, which must not exist and is kept [default: a temporary file]

@@ -17,17 +17,17 @@ def _run(command, package):
 
 
 def main():
-    """Does what the program's arguments say, as ``strandline``; its exit code."""
+    """Runs the command ``strandline`` with the program's arguments, and returns its exit code."""
     return _run("strandline", "strandline-cli")
 
 
 def check():
-    """As :func:`main`, but ``strandline-check``."""
+    """Like :func:`main`, for ``strandline-check``."""
     return _run("strandline-check", "strandline-check-cli")
 
 
 def lab():
-    """As :func:`main`, but ``strandline-lab``."""
+    """Like :func:`main`, for ``strandline-lab``."""
     return _run("strandline-lab", "strandline-lab-cli")
 
 

@@ -2,11 +2,11 @@
 
 
 class Error(Exception):
-    """Strandline could not do what was asked. All others are of this class."""
+    """An error of Strandline. All others are subclasses of it."""
 
 
 class UsageError(Error, ValueError):
-    """Other parameters would do: a name, a number or a combination is impossible."""
+    """A parameter is wrong: a name, a number or a combination is impossible. Other parameters would work."""
 
 
 class DamagedError(Error):
@@ -16,14 +16,14 @@ class DamagedError(Error):
 class DatabaseError(Error):
     """A database could not be opened, read or written.
 
-    ``kind`` says why: ``"full"``, ``"locked"``, ``"io"``, ``"wrong-layout"``, ``"damaged"``, ``"closed"``, and so on.
+    ``kind`` is the reason: ``"full"``, ``"locked"``, ``"io"``, ``"wrong-layout"``, ``"damaged"``, ``"closed"``, and so on.
     """
 
     kind = "other"
 
 
 class PointError(Error):
-    """A point of a sweep cannot be run, wherever it is tried."""
+    """A point of a sweep cannot be run on any machine."""
 
 
 class Stopped(Error):
@@ -31,9 +31,9 @@ class Stopped(Error):
 
 
 class SweepError(Error):
-    """Some points of a sweep were not run. Those that were are kept.
+    """Some points of a sweep were not run. The results of the others are kept.
 
-    ``result`` has them, and ``failed`` maps the place of each other point to the reason.
+    ``result`` has these results, and ``failed`` maps the index of each point that was not run to the reason.
     """
 
     def __init__(self, message, result=None, failed=None):

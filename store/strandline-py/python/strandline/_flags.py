@@ -1,11 +1,11 @@
-"""Keywords as the command's flags: the command says what they mean."""
+"""Converts keywords to the command's flags. The command describes their meaning."""
 
 import json
 import os
 
 from . import _strandline
 
-# What is called otherwise than the command's flag: here the unit is in the name.
+# Keywords with another name than the command's flag: here the unit is part of the name.
 NAMES = {
     "idle_percent": "idle",
     "warm_up_transactions": "warm-up",
@@ -17,12 +17,12 @@ NAMES = {
 
 
 def flag(name):
-    """The flag of a keyword, without its dashes. Keys of the machine, which have dots, are as they are."""
+    """Returns the flag of a keyword, without its dashes. Keys of the machine, which have dots, are not changed."""
     return name if "." in name else NAMES.get(name, name.replace("_", "-"))
 
 
 def text(value):
-    """A value as it is written on the command line."""
+    """Returns a value as it is written on the command line."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -31,13 +31,13 @@ def text(value):
 
 
 def several(value):
-    """Values as one text: lists are separated by commas."""
+    """Returns values as one text. Items of lists are separated by commas."""
     is_one = isinstance(value, (str, bytes, os.PathLike)) or not hasattr(value, "__iter__")
     return text(value) if is_one else ",".join(text(one) for one in value)
 
 
 def flags(subcommand, given):
-    """The command's arguments. What is None was not given, and has the command's default."""
+    """Returns the command's arguments. A keyword that is None was not given, and has the command's default."""
     arguments = subcommand.split()
     for name, value in given.items():
         long = "--" + flag(name)
@@ -55,7 +55,7 @@ def flags(subcommand, given):
 
 
 def documented(subcommand):
-    """Adds what the command says of each parameter to a function's description."""
+    """Adds the command's description of each parameter to a function's docstring."""
 
     def add(function):
         known = {one["name"]: one for one in json.loads(_strandline.parameters(subcommand))}

@@ -1,4 +1,4 @@
-"""Tables of a database as frames."""
+"""Converts tables of a database to frames."""
 
 import itertools
 
@@ -20,7 +20,7 @@ class _Columns:
             self.names, self._kinds, self._is_one = [name], [kind], True
 
     def fill(self, values):
-        """A list of values for each column."""
+        """Returns a list of values for each column."""
         if self._is_one:
             columns = [values]
         elif self._tag == "dataclass":
@@ -35,7 +35,7 @@ class _Columns:
 
 
 def _plain(kind):
-    """A function that makes of a value what pyarrow takes; None where that is the value itself."""
+    """Returns a function that converts a value for pyarrow, or None if pyarrow takes the value itself."""
     tag, rest = kind
     if tag == "uuid":
         return str
@@ -61,7 +61,7 @@ def _same(value):
 
 
 def _type(pyarrow, kind):
-    """The Arrow type of a kind; None where the values say it."""
+    """Returns the Arrow type of a kind, or None if the values determine it."""
     tag, rest = kind
     if tag == "int":
         return getattr(pyarrow, f"{'' if rest[1] else 'u'}int{rest[0]}")()
@@ -107,7 +107,7 @@ def to_arrow(table, start, stop):
     for some_keys, some_values in _rows(table, start, stop):
         for chunk, column, kind in zip(chunks, keys.fill(some_keys) + values.fill(some_values), types):
             chunk.append(pyarrow.array(column, type=kind))
-    # Where values say the type, those of other batches may have said less.
+    # If the values determine the type, other batches may have a less specific type.
     arrays = [
         pyarrow.chunked_array(chunk, type=kind)
         if kind
@@ -118,7 +118,7 @@ def to_arrow(table, start, stop):
 
 
 def _with_json(pyarrow, table, keys, start, stop):
-    """A table of JSON: dictionaries have a column for each key, in the order in which keys come first."""
+    """Returns a table of JSON values. Dictionaries have a column for each key, in the order of the keys' first occurrence."""
     columns, found = [[] for _ in keys.names], []
     for some_keys, some_values in _rows(table, start, stop):
         for column, more in zip(columns, keys.fill(some_keys)):
@@ -135,7 +135,7 @@ def _with_json(pyarrow, table, keys, start, stop):
 
 
 def _distinct(keys, values):
-    """Names of columns: a field that is named as a key's column stands behind `value.`."""
+    """Returns the names of columns. A field with the name of a key's column gets the prefix `value.`."""
     return keys + [f"value.{name}" if name in keys else name for name in values]
 
 

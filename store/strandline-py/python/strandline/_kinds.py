@@ -1,4 +1,4 @@
-"""Types of keys and values: what a program writes, as tuples that the extension module reads."""
+"""Types of keys and values: converts the types that a program writes to tuples that the extension module reads."""
 
 import dataclasses
 import datetime
@@ -37,7 +37,7 @@ _CHOICES = (
 
 
 class _Reader:
-    """Reads types, and remembers which classes it has met."""
+    """Reads types, and remembers the classes that it has met."""
 
     def __init__(self):
         self._classes = {}
@@ -115,7 +115,7 @@ def _made(kind):
 
 
 def _version(of):
-    # A member of an enumeration is no attribute of it by this name.
+    # Only the class's own version counts: a subclass does not inherit it.
     return vars(of).get("__strandline_version__", 1)
 
 
@@ -124,6 +124,6 @@ def _name(of):
 
 
 def kinds(key, value):
-    """The kinds of a table's keys and values."""
+    """Returns the kinds of a table's keys and values."""
     reader = _Reader()
     return reader.kind(key), reader.kind(value)

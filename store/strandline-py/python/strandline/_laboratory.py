@@ -1,4 +1,4 @@
-"""The simulator, the crash checker, and what they know by name."""
+"""The simulator, the crash checker, and lists of the names that they know."""
 
 import json
 
@@ -30,9 +30,9 @@ def simulate(
     """Runs a scheme and a workload on a simulated machine, as ``strandline-lab simulate`` does.
 
     Returns a :class:`Result`: the dictionary that ``--json`` prints. ``set`` is a dictionary of keys of the machine, such as
-    ``{"nvm.write_ns": 500}``. ``crash_at`` takes cycles, and shares such as ``"50%"``, one or a list.
+    ``{"nvm.write_ns": 500}``. ``crash_at`` is a cycle, a share such as ``"50%"``, or a list of these.
 
-    Raises :class:`UsageError` with the command's message. Other threads run meanwhile, and Ctrl-C ends it.
+    Raises :class:`UsageError` with the command's message. Other threads continue meanwhile, and Ctrl-C ends the run.
     """
     return Result(json.loads(_strandline.answer(flags("simulate", locals()))))
 
@@ -62,8 +62,8 @@ def check(
 ):
     """Explores the states that a power failure can leave, and judges recovery, as ``strandline-lab check`` does.
 
-    Returns :class:`Checked`, a list of the rows that ``--json`` prints; ``violations`` are those with something wrong. With a folder
-    ``out`` a call that was ended goes on where it was, and :func:`merge` puts the folders of several shards together.
+    Returns :class:`Checked`, a list of the rows that ``--json`` prints; ``violations`` are the rows with a violation. With a folder
+    ``out``, a call that was interrupted continues where it was, and :func:`merge` combines the folders of several shards.
     """
     return Checked(json.loads(_strandline.explore(flags("check", locals())))["rows"])
 
@@ -71,8 +71,8 @@ def check(
 def litmus(*files, setting=None):
     """Runs litmus tests in files, as ``strandline-check litmus`` does.
 
-    Returns a list of a dictionary for each test and setting (``line``, ``word``, ``flush-on-fail``; all by default): which states a crash
-    may leave, and whether those asked about are among them.
+    Returns a list with a dictionary for each test and setting (``line``, ``word``, ``flush-on-fail``; all by default): the states that a crash
+    may leave, and whether the states in question are among them.
     """
     arguments = flags("litmus", {"setting": setting}) + ["--", *map(str, files)]
     return Litmus(json.loads(_strandline.explore(arguments)))
@@ -83,25 +83,25 @@ def _listed(kind):
 
 
 def machines():
-    """The machines that have a name: name, source and description of each."""
+    """Returns the machines that have a name: name, source and description of each."""
     return _listed("machines")
 
 
 def schemes():
-    """The software schemes."""
+    """Returns the software schemes."""
     return _listed("schemes")
 
 
 def hardware():
-    """The hardware schemes."""
+    """Returns the hardware schemes."""
     return _listed("hardware")
 
 
 def workloads():
-    """The workloads."""
+    """Returns the workloads."""
     return _listed("workloads")
 
 
 def describe(name):
-    """All that there is to say of what has this name, such as the parameters of a hardware scheme, as ``strandline-lab list NAME``."""
+    """Returns the description of the item with this name, such as the parameters of a hardware scheme, like ``strandline-lab list NAME``."""
     return Rows(json.loads(_strandline.answer(["list", "--", name]))["found"])

@@ -2,7 +2,7 @@
 
 
 def _number(value):
-    """A swept value as a number, where it is one."""
+    """Returns a swept value as a number, if it is one."""
     if isinstance(value, str):
         for kind in (int, float):
             try:
@@ -23,7 +23,7 @@ def _frame(rows, library):
 
 
 def _flat(row, before=""):
-    """A row without dictionaries: their keys are joined by dots."""
+    """Returns a row without nested dictionaries: their keys are joined by dots."""
     cells = {}
     for name, value in row.items():
         if isinstance(value, dict):
@@ -40,20 +40,20 @@ class _Frames:
     def __repr__(self):
         return f"<{type(self).__name__}: {len(self)} {self._what}{'' if len(self) == 1 else 's'}>"
 
-    # A result is printed as a whole by json.dumps, and as a table by to_pandas.
+    # To print a whole result, use json.dumps, or to_pandas for a table.
     __str__ = __repr__
 
     def to_pandas(self):
-        """A ``pandas.DataFrame``; needs pandas."""
+        """Returns a ``pandas.DataFrame``. Needs pandas."""
         return _frame(self._rows(), "pandas")
 
     def to_polars(self):
-        """A ``polars.DataFrame``; needs polars."""
+        """Returns a ``polars.DataFrame``. Needs polars."""
         return _frame(self._rows(), "polars")
 
 
 class Result(_Frames, dict):
-    """What one run found: the dictionary that ``strandline-lab simulate --json`` prints. As a frame it is one row."""
+    """The result of one run: the dictionary that ``strandline-lab simulate --json`` prints. As a frame it is one row."""
 
     _what = "key"
 
@@ -66,7 +66,7 @@ class Result(_Frames, dict):
 
 
 class Rows(_Frames, list):
-    """Rows with the command's keys. As a frame each is a row, and what is inside a dictionary has a column of its own."""
+    """Rows with the command's keys. In a frame each is a row, and each entry of a nested dictionary has a column of its own."""
 
     _what = "row"
 
@@ -75,16 +75,16 @@ class Rows(_Frames, list):
 
 
 class Checked(Rows):
-    """What ``check`` found: a dictionary for each case."""
+    """The result of ``check``: a dictionary for each case."""
 
     @property
     def violations(self):
-        """The rows in which recovery did not repair a state; with ``mutants`` those that were found out."""
+        """The rows in which recovery did not repair a state. With ``mutants``, the mutants that were detected."""
         return Rows(row for row in self if row["violation"] is not None)
 
 
 class Litmus(Rows):
-    """What ``litmus`` found: a dictionary for each test and setting. As a frame each question is a row."""
+    """The result of ``litmus``: a dictionary for each test and setting. In a frame each question is a row."""
 
     def _rows(self):
         return [
@@ -95,9 +95,9 @@ class Litmus(Rows):
 
 
 class Sweep(_Frames, list):
-    """What a sweep found, in the order of its points: dictionaries with ``keys``, ``result`` and ``notes``.
+    """The result of a sweep, in the order of its points: dictionaries with ``keys``, ``result`` and ``notes``.
 
-    As a frame it has a row for each run, with the columns of ``points.csv`` of one seed. ``folder`` is where the files are, if they were kept.
+    In a frame there is a row for each run, with the columns of ``points.csv`` for one seed. ``folder`` has the files, if they were kept.
     """
 
     _what = "run"

@@ -44,7 +44,7 @@ class _Value(io.RawIOBase):
         return b"".join(pieces)
 
     def close(self):
-        # A snapshot of its own ends.
+        # This ends the snapshot that belongs to the table.
         self._table = None
         super().close()
 
@@ -54,7 +54,7 @@ def opened(table, key):
 
 
 def write_to(table, key, file, is_lent):
-    """Writes a value to a file, piece by piece; how many bytes it has."""
+    """Writes a value to a file, piece by piece, and returns the number of its bytes."""
     written = 0
     for piece in table.pieces(key) if is_lent else _copied(table, key):
         written += len(piece)

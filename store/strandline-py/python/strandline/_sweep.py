@@ -17,7 +17,7 @@ from ._results import Checked, Sweep
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One run of a sweep, with all that decides what it finds. It can be pickled and sent to another machine."""
+    """One run of a sweep, with everything that determines its result. It can be pickled and sent to another machine."""
 
     json: str
 
@@ -28,7 +28,7 @@ class Point:
 
     @property
     def run(self):
-        """What is run: workload, scheme, hardware, threads, sizes and seed."""
+        """The run: workload, scheme, hardware, threads, sizes and seed."""
         return json.loads(self.json)["run"]
 
     @property
@@ -61,23 +61,23 @@ def points(
     seeds=None,
     sweep=None,
 ):
-    """The points of ``strandline-lab simulate --sweep``: every combination.
+    """Returns the points of ``strandline-lab simulate --sweep``: every combination.
 
     ``scheme``, ``hardware`` and ``workload`` may be lists. ``sweep`` is a dictionary of lists, whose keys are those of the machine
-    (``"nvm.write_ns"``) or the numbers above (``"threads"``). With ``seeds`` each is made so often, with seeds from ``seed`` on. All else is as in
+    (``"nvm.write_ns"``) or the numbers above (``"threads"``). With ``seeds`` each point is made this number of times, with seeds from ``seed`` on. The other keywords are those of
     :func:`simulate`.
     """
     return [Point(one) for one in _strandline.points(flags("simulate", locals()))]
 
 
 def _points(given):
-    """Points of whatever was given: points, or the keywords of ``simulate`` as dictionaries."""
+    """Returns points, which are given as points or as dictionaries of the keywords of ``simulate``."""
     given = list(given)
     if all(isinstance(one, Point) for one in given):
         return given
     if not all(isinstance(one, dict) for one in given):
         raise UsageError("points are what strandline.points() returns, or a list of dictionaries of the keywords of simulate()")
-    # A machine's keys are as good as the others.
+    # Keys of the machine are allowed like the others.
     flat = [{**{k: v for k, v in one.items() if k != "set"}, **(one.get("set") or {})} for one in given]
     names = list(dict.fromkeys(name for one in flat for name in one))
     named = ("scheme", "hardware", "workload")
@@ -97,7 +97,7 @@ def _points(given):
 
 
 def run_point(point):
-    """Runs one point, in a worker: the line of ``points.jsonl``, and None; or None, and why it cannot be run anywhere."""
+    """Runs one point in a worker. Returns the line of ``points.jsonl`` and None, or None and the reason why it cannot be run anywhere."""
     try:
         return _strandline.run_point(point), None
     except PointError as error:
@@ -105,7 +105,7 @@ def run_point(point):
 
 
 class _Workers:
-    """An executor, and another one in its place when it breaks."""
+    """An executor, which is replaced by another one if it breaks."""
 
     def __init__(self, executor):
         self._make = None if executor is None or isinstance(executor, futures.Executor) else executor
@@ -123,7 +123,7 @@ class _Workers:
         return self._executor.submit(run_point, point.json)
 
     def replace(self, error):
-        """Takes another executor, since this one takes nothing any more."""
+        """Replaces the executor, since it accepts no further work."""
         broken = self._executor
         if self._make:
             self._executor = self._make()
@@ -144,7 +144,7 @@ class _Workers:
 
 
 def _run_all(store, all_points, executor, attempts, progress):
-    """Runs what is missing. Returns why points could not be run, by their place."""
+    """Runs the missing points. Returns the reasons why points could not be run, by their indices."""
     waiting = collections.deque(store.missing())
     total, done = len(store), len(store) - len(waiting)
     failed, tried, running = {}, collections.Counter(), {}
@@ -155,7 +155,7 @@ def _run_all(store, all_points, executor, attempts, progress):
     try:
         while waiting or running:
             broken = None
-            # Few ahead: who is lost with a worker has been tried.
+            # Only few points are submitted ahead, since those that are lost with a worker count as tried.
             while waiting and len(running) < 2 * workers.count and broken is None:
                 index = waiting.popleft()
                 try:
@@ -168,7 +168,7 @@ def _run_all(store, all_points, executor, attempts, progress):
                 index = running.pop(future)
                 try:
                     line, why = future.result()
-                except Exception as error:  # The worker was lost, whatever the executor calls it.
+                except Exception as error:  # The worker was lost; each executor has its own exception for that.
                     tried[index] += 1
                     if tried[index] >= attempts:
                         raise SweepError(
@@ -187,7 +187,7 @@ def _run_all(store, all_points, executor, attempts, progress):
                 if progress is not None:
                     progress(done, total)
             if broken is not None:
-                # All that ran on it is lost.
+                # All points that ran on it are lost.
                 waiting.extend(running.values())
                 running.clear()
                 workers.replace(broken)
@@ -211,22 +211,22 @@ def _folder(out):
 
 
 def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=None):
-    """Runs points, and returns a :class:`Sweep`: what each found, in their order.
+    """Runs points, and returns a :class:`Sweep` with their results, in their order.
 
-    ``points``: what :func:`points` returns, or dictionaries of the keywords of :func:`simulate`.
+    ``points`` are those that :func:`points` returns, or dictionaries of the keywords of :func:`simulate`.
 
-    ``executor``: any executor of ``concurrent.futures``, or a function that makes one. Without it all processors of this machine are used. A point that
-    was lost with its worker is run again; where the executor is broken by that, another one takes its place. What is found does not depend on who
-    ran what, to the byte.
+    ``executor`` is any executor of ``concurrent.futures``, or a function that creates one. By default all processors of this machine are used. A point that
+    was lost with its worker is run again; if that breaks the executor, another one takes its place. The results do not depend on which worker
+    ran which point: all bytes are the same.
 
-    ``out``: a folder as that of ``strandline-lab simulate --out``, with ``points.jsonl``, ``points.csv`` and ``index.html``. What is in it is not run
-    again, so a sweep that was ended goes on where it was. Without it nothing is kept.
+    ``out`` is a folder like that of ``strandline-lab simulate --out``, with ``points.jsonl``, ``points.csv`` and ``index.html``. Points in it are not run
+    again, so that an interrupted sweep continues where it was. Without ``out`` nothing is kept.
 
-    ``shard``: ``"2/16"`` runs the second of sixteen parts, each in a folder of its own, which :func:`merge` puts together.
+    ``shard`` selects a part: ``"2/16"`` runs the second of sixteen parts. Each has a folder of its own, and :func:`merge` combines the folders.
 
-    ``attempts``: how often a point may be lost. ``progress`` is called with how many points are done, and how many there are.
+    ``attempts`` is the number of times that a point may be lost. ``progress`` is called with the number of points that are done, and the number of all points.
 
-    Raises :class:`SweepError` when points cannot be run.
+    Raises :class:`SweepError` if points cannot be run.
     """
     all_points = _points(points)
     with _folder(out) as folder:
@@ -248,9 +248,9 @@ def sweep(points, executor=None, *, out=None, shard=None, attempts=5, progress=N
 
 
 def merge(out, *shards):
-    """Puts what shards of one sweep or check have found into the folder ``out``, as ``strandline-lab merge``.
+    """Combines the results of the shards of one sweep or check in the folder ``out``, like ``strandline-lab merge``.
 
-    Returns a :class:`Sweep`, with ``missing`` points, or what :func:`check` returns.
+    Returns a :class:`Sweep`, whose ``missing`` is the number of missing points, or a :class:`Checked` like :func:`check`.
     """
     merged = json.loads(_strandline.answer(["merge", "--", os.fspath(out), *map(os.fspath, shards)]))
     return Sweep(merged, out) if "combinations" in merged else Checked(merged["rows"])

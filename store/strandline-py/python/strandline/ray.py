@@ -12,8 +12,8 @@ def _call(function, arguments, keywords):
 class RayExecutor(futures.Executor):
     """Runs functions as tasks of Ray.
 
-    It connects to the cluster that ``ray.init`` or ``RAY_ADDRESS`` says, or begins one on this machine. ``workers``: how many tasks at a time;
-    by default as many as the cluster has processors for. Other keywords are those of ``ray.remote``, such as ``num_cpus`` of each task or
+    It connects to the cluster of ``ray.init`` or ``RAY_ADDRESS``, or starts one on this machine. ``workers`` is the number of tasks at a time;
+    by default it is the number that the cluster has processors for. Other keywords are those of ``ray.remote``, such as ``num_cpus`` of each task or
     ``runtime_env={"pip": [wheel]}``.
     """
 
@@ -23,7 +23,7 @@ class RayExecutor(futures.Executor):
         if not ray.is_initialized():
             ray.init(log_to_driver=False)
         options.setdefault("num_cpus", 1)
-        # Who is lost is run again by the sweep, which counts.
+        # The sweep runs lost points again, and counts the attempts.
         options.setdefault("max_retries", 0)
         processors = ray.cluster_resources().get("CPU", 1)
         self._max_workers = workers or max(1, int(processors / max(options["num_cpus"], 0.01)))
@@ -33,7 +33,7 @@ class RayExecutor(futures.Executor):
         self._running = {}
 
     def submit(self, fn, /, *args, **kwargs):
-        """Begins a task; a future of what it returns."""
+        """Starts a task, and returns a future of its result."""
         if self._is_shut:
             raise RuntimeError("the executor was shut down")
         reference = self._task.remote(fn, args, kwargs)
@@ -43,7 +43,7 @@ class RayExecutor(futures.Executor):
         return future
 
     def shutdown(self, wait=True, *, cancel_futures=False):
-        """Takes nothing any more. The cluster stays."""
+        """Accepts no further tasks. The cluster stays."""
         self._is_shut = True
         running = list(self._running.items())
         if cancel_futures:

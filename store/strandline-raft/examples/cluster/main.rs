@@ -1,5 +1,5 @@
-//! Three nodes on this machine that replicate texts by name, for trying what replication does. It is no product: nobody is asked who
-//! he is, and the members never change.
+//! Three nodes on this machine that replicate texts by name, for trying what replication does. It is not a product: it does not authenticate clients,
+//! and the members never change.
 //!
 //! ```text
 //! cargo run --example cluster -- start                       three nodes, until this is interrupted
@@ -12,7 +12,7 @@
 //! cargo run --example cluster -- node 2                      starts it again
 //! ```
 //!
-//! The nodes listen on 127.0.0.1, at ports 7101 to 7103, and keep their files in the folder `cluster` of the system's temporary ones.
+//! The nodes listen on 127.0.0.1, at ports 7101 to 7103, and keep their files in the folder `cluster` in the system's folder for temporary files.
 
 mod network;
 mod node;
@@ -84,7 +84,7 @@ async fn start() -> Outcome {
     println!("three nodes at {}; Ctrl-C ends them", NODES.map(address).collect::<Vec<_>>().join(", "));
     tokio::signal::ctrl_c().await?;
     for mut node in nodes {
-        // It may have been killed.
+        // The node may have been killed.
         let _ = node.kill();
         node.wait()?;
     }
@@ -116,7 +116,7 @@ async fn status() -> Outcome {
     Ok(())
 }
 
-/// Asks one node after the other until one answers. Nodes that do not lead say who does, and the client goes there.
+/// Asks one node after the other until one answers. Nodes that do not lead name the leader, and the client follows.
 async fn ask(request: impl Fn(&reqwest::Client, &str) -> reqwest::RequestBuilder) -> Outcome {
     let client = reqwest::Client::new();
     for id in NODES {

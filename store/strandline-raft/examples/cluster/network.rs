@@ -1,4 +1,4 @@
-//! How a node reaches the others: one HTTP request for each of Raft's.
+//! The network between the nodes: one HTTP request for each request of Raft's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use serde::{Deserialize, Serialize};
 
 use super::store::Types;
 
-/// Makes connections.
+/// Creates connections.
 pub struct Network {
     pub client: reqwest::Client,
-    /// Where nodes are reached that are not reached at their own addresses.
+    /// Other addresses for nodes that are not reached at their own.
     pub routes: Arc<BTreeMap<u64, String>>,
 }
 
-/// The way to one node.
+/// A connection to one node.
 pub struct Connection {
     client: reqwest::Client,
     target: u64,
@@ -49,7 +49,7 @@ impl Connection {
     {
         let request = self.client.post(format!("{}/{what}", self.url)).timeout(option.hard_ttl()).body(body);
         let response = request.send().await.map_err(|error| {
-            // openraft asks again at once, unless it is told that nobody is there.
+            // openraft would repeat the request immediately if the error did not say that the node is unreachable.
             if error.is_timeout() { failed(error) } else { Unreachable::new(&error).into() }
         })?;
         let answer: Result<T, E> = response.json().await.map_err(failed)?;
@@ -65,7 +65,7 @@ fn json(request: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(request).expect("it can be written to memory")
 }
 
-/// A part of a snapshot, but for its bytes, which follow it as they are.
+/// The header of a part of a snapshot. The part's bytes follow it unchanged.
 #[derive(Serialize, Deserialize)]
 struct Part {
     vote: Vote<u64>,
@@ -81,7 +81,7 @@ fn encode(request: InstallSnapshotRequest<Types>) -> Vec<u8> {
     [&length.to_le_bytes()[..], &part, &data].concat()
 }
 
-/// A part of a snapshot from a request's body; `None`: it is none.
+/// Decodes a part of a snapshot from a request's body. Returns `None` if the body is not valid.
 pub fn decode(body: &[u8]) -> Option<InstallSnapshotRequest<Types>> {
     let (length, rest) = body.split_first_chunk()?;
     let (part, data) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
@@ -114,7 +114,8 @@ impl RaftNetwork<Types> for Connection {
         self.send("vote", json(&request), &option).await
     }
 
-    /// How long to leave a node alone that is not there. One that is back hears from its leader before it wants to be elected itself.
+    /// Returns the pauses before an unreachable node is tried again. They are so short that a node that is back hears from its leader before it
+    /// starts an election.
     fn backoff(&self) -> Backoff {
         Backoff::new(std::iter::repeat(Duration::from_millis(100)))
     }

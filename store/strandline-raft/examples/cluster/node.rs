@@ -19,16 +19,16 @@ use strandline::{Database, Options};
 use super::network::{Network, decode};
 use super::store::{Command, Texts, Types};
 
-/// What a node is told when it starts.
+/// The settings of a node.
 pub struct Settings {
     pub id: u64,
-    /// Where its files are.
+    /// The folder for its files.
     pub folder: PathBuf,
-    /// The address of each node, its own among them. They are those of the first start; later ones must be the same.
+    /// The address of each node, including its own. Only the first start can choose them; later starts must give the same ones.
     pub members: BTreeMap<u64, String>,
-    /// Where it reaches the others, if not there.
+    /// Other addresses at which it reaches the other nodes.
     pub routes: BTreeMap<u64, String>,
-    /// Commands between two snapshots. The log before the last one is purged, but for a few entries.
+    /// The number of commands between two snapshots. The log before the last snapshot is purged, except for a few entries.
     pub snapshot_every: u64,
 }
 
@@ -41,21 +41,21 @@ struct Node {
     state: Texted,
 }
 
-/// A request to store `value` if `expected` is there.
+/// A request to store `value` if the present value is `expected`.
 #[derive(Serialize, Deserialize)]
 pub struct Exchange {
     pub expected: Option<String>,
     pub value: String,
 }
 
-/// The keys from one on, up to another one, which is not among them.
+/// The keys from one on, up to but not including another.
 #[derive(Serialize, Deserialize)]
 pub struct Range {
     pub from: String,
     pub to: String,
 }
 
-/// What a node says of itself.
+/// The state that a node reports.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Status {
     pub id: u64,
@@ -68,7 +68,7 @@ pub struct Status {
 /// Runs a node until its storage fails.
 ///
 /// # Errors
-/// What made it stop.
+/// Returns the reason for which it stopped.
 pub async fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     std::fs::create_dir_all(&settings.folder)?;
     let db = Database::open_with(settings.folder.join("node.db"), &Options::default())?;
@@ -80,8 +80,8 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error + S
         election_timeout_max: 600,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(settings.snapshot_every),
         max_in_snapshot_log_to_keep: settings.snapshot_every / 10,
-        // A part's answer comes when it is stored, and the last one's when all of the snapshot is installed. Whoever gives up before
-        // begins anew, and does so for ever.
+        // The answer to a part comes when it is stored, and that to the last part when the whole snapshot is installed. A leader that gave up earlier
+        // would send the snapshot again and again.
         install_snapshot_timeout: 300_000,
         ..Config::default()
     };
@@ -89,7 +89,7 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error + S
     let raft = Raft::new(settings.id, Arc::new(config.validate()?), network, log, machine).await?;
     if !raft.is_initialized().await? {
         let members = settings.members.iter().map(|(id, address)| (*id, BasicNode::new(address)));
-        // All begin with the same members. An error says that another has begun meanwhile.
+        // All nodes start with the same members. An error means that another node has initialized the cluster already.
         let _ = raft.initialize(members.collect::<BTreeMap<_, _>>()).await;
     }
     let listen = settings.members.get(&settings.id).ok_or("this node is not among the members")?;
@@ -101,7 +101,7 @@ pub async fn run(settings: Settings) -> Result<(), Box<dyn std::error::Error + S
     }
 }
 
-/// Waits until Raft stops, and says why.
+/// Waits until Raft stops, and returns the reason.
 async fn stopped(raft: &Raft) -> String {
     let mut metrics = raft.metrics();
     loop {
@@ -130,7 +130,7 @@ fn router() -> Router<Node> {
             post(async |State(node): State<Node>, Json(request)| Json(node.raft.vote(request).await)),
         )
         .route("/raft/snapshot", post(install))
-        // Raft's requests say by themselves how large they become; JSON in place of a header of the client's would be more to send.
+        // Requests from Raft limit their own size. A content-type header from the client would only be more to send.
         .layer(axum::middleware::map_request(as_json))
         .layer(DefaultBodyLimit::disable())
 }
@@ -148,7 +148,7 @@ async fn install(State(node): State<Node>, body: Bytes) -> Response {
     }
 }
 
-/// Where to go instead: to the leader, if it is known.
+/// Redirects a client to the leader, if it is known.
 fn elsewhere(leader: Option<&BasicNode>, uri: &Uri) -> Response {
     match leader {
         Some(leader) => {
@@ -159,7 +159,7 @@ fn elsewhere(leader: Option<&BasicNode>, uri: &Uri) -> Response {
     }
 }
 
-/// Whether the command was executed is not known.
+/// Returns the answer if it is unknown whether the command was executed.
 fn unknown(error: impl std::fmt::Display) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
 }
@@ -175,7 +175,8 @@ async fn write(node: &Node, uri: &Uri, command: Command) -> Response {
     }
     match node.raft.client_write(command).await {
         Ok(written) => Json(written.data).into_response(),
-        // It may have been proposed here, and another node may yet commit it: executed elsewhere as well it would be so twice.
+        // The command may have been proposed here, and another node may still commit it. If the client sent it to another node, it could be executed
+        // twice.
         Err(error) => unknown(error),
     }
 }
@@ -193,7 +194,7 @@ async fn compare_and_set(
     write(&node, &uri, Command::CompareAndSet { key, expected, value }).await
 }
 
-/// Everything that was acknowledged before the request is in what it reads.
+/// Reads a state that includes everything that was acknowledged before the request.
 async fn linearizable<T: Serialize>(
     node: &Node,
     uri: &Uri,

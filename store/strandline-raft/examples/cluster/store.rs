@@ -1,4 +1,4 @@
-//! What the nodes replicate: texts by name.
+//! The state that the nodes replicate: texts by name.
 
 use openraft::{BasicNode, Entry, LogId, TokioRuntime};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub enum Command {
         key: String,
         value: String,
     },
-    /// Stores `value` if what is there is `expected`; `None`: if nothing is.
+    /// Stores `value` if the present text is `expected`, or if there is none and `expected` is `None`.
     CompareAndSet {
         key: String,
         expected: Option<String>,
@@ -19,7 +19,7 @@ pub enum Command {
     },
 }
 
-/// What was there before, and whether something was stored.
+/// The previous text, and whether a text was stored.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
     pub previous: Option<String>,

@@ -54,7 +54,7 @@ impl Application<Types> for Texts {
     }
 }
 
-/// There is nobody else.
+/// A network without other nodes.
 struct Nobody;
 
 impl RaftNetworkFactory<Types> for Nobody {
@@ -73,7 +73,7 @@ impl RaftNetwork<Types> for Nobody {
         _: AppendEntriesRequest<Types>,
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<u64>, Failure> {
-        unreachable!("there is nobody else")
+        unreachable!("there is no other node")
     }
 
     async fn install_snapshot(
@@ -81,15 +81,15 @@ impl RaftNetwork<Types> for Nobody {
         _: InstallSnapshotRequest<Types>,
         _: RPCOption,
     ) -> Result<InstallSnapshotResponse<u64>, Failure<RaftError<u64, InstallSnapshotError>>> {
-        unreachable!("there is nobody else")
+        unreachable!("there is no other node")
     }
 
     async fn vote(&mut self, _: VoteRequest<u64>, _: RPCOption) -> Result<VoteResponse<u64>, Failure> {
-        unreachable!("there is nobody else")
+        unreachable!("there is no other node")
     }
 }
 
-/// Starts a group of one node, which leads it when this returns.
+/// Starts a group of one node. The node leads it when this returns.
 pub async fn alone(db: Database, group: u64) -> Raft {
     let (log, machine) = strandline_raft::open(db, group, Texts).expect("the group opens");
     let config = Arc::new(Config::default().validate().expect("the defaults are valid"));

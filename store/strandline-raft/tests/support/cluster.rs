@@ -1,6 +1,6 @@
 //! Three nodes as processes, with proxies between them, and faults of all kinds.
 //!
-//! The processes are this test's own program, which calls [`node_if_told`] first. So they have the disk that can fail.
+//! The processes run this test's own program, which calls [`node_if_told`] first. So they have the disk that can fail.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -17,15 +17,16 @@ use tokio::sync::watch;
 use super::disk;
 use crate::node::{Settings, run};
 
-/// What a child is told: its number, its folder, the addresses of all, the addresses of the proxies to all, the commands between snapshots.
+/// The environment variable with a child's settings: its number, its folder, the addresses of all nodes, the addresses of the proxies to all, and the
+/// number of commands between snapshots.
 const CHILD: &str = "STRANDLINE_RAFT_NODE";
 
-/// Runs a node, if this process was started as one, and never returns then.
+/// If this process was started as a node, runs the node and never returns.
 pub fn node_if_told() {
     let Ok(told) = std::env::var(CHILD) else { return };
     let (id, folder, members, routes, snapshot_every) =
         serde_json::from_str(&told).expect("the parent says it");
-    // Orders to the disk.
+    // Reads commands for the disk.
     std::thread::spawn(|| {
         for line in std::io::stdin().lines().map_while(Result::ok) {
             match line.split_once(' ') {
@@ -47,9 +48,9 @@ pub fn node_if_told() {
 /// The cluster. The nodes are killed when it is dropped.
 pub struct Cluster {
     folder: PathBuf,
-    /// The nodes' addresses, for clients.
+    /// The addresses of the nodes, for clients.
     pub members: BTreeMap<u64, String>,
-    /// From, to: where a node reaches another one.
+    /// The proxies, by the nodes at their ends: from one, to another.
     links: BTreeMap<(u64, u64), Link>,
     nodes: BTreeMap<u64, Child>,
     snapshot_every: u64,
@@ -83,7 +84,7 @@ impl Link {
     }
 }
 
-/// Hands on what comes, while the link is open. What comes meanwhile waits, and arrives late.
+/// Forwards bytes while the link is open. Bytes that arrive while it is closed wait, and are forwarded late.
 async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watch::Receiver<bool>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
@@ -97,11 +98,11 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut open: watc
 }
 
 impl Cluster {
-    /// Starts three nodes, which build a snapshot after so many commands each.
+    /// Starts three nodes, each of which builds a snapshot after this number of commands.
     pub async fn start(folder: &Path, snapshot_every: u64) -> Self {
         let mut members = BTreeMap::new();
         for id in 1..=3 {
-            // Free now, and nobody else's a moment later, unless somebody is very quick.
+            // The port is free now. It is still free a moment later, unless another process takes it very quickly.
             let free = TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
             members.insert(id, free.local_addr().expect("it is bound").to_string());
         }
@@ -119,7 +120,7 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a node anew. The one before is gone first: it has the database, and the address.
+    /// Starts a node again. The previous process must be gone first, since it has the database and the address.
     pub fn restart(&mut self, id: u64) {
         self.kill(id);
         let of_this = self.links.iter().filter(|((from, _), _)| *from == id);
@@ -147,21 +148,21 @@ impl Cluster {
         }
     }
 
-    /// Whether a node runs.
+    /// Returns whether a node runs.
     pub fn runs(&mut self, id: u64) -> bool {
         self.nodes.get_mut(&id).is_some_and(|node| matches!(node.try_wait(), Ok(None)))
     }
 
-    /// Stops a node, or lets it go on.
+    /// Stops a node, or lets it continue.
     pub fn pause(&self, id: u64, paused: bool) {
         if let Some(node) = self.nodes.get(&id) {
             let signal = if paused { libc::SIGSTOP } else { libc::SIGCONT };
-            // SAFETY: the call reads no memory; the process is a child that nobody has waited for, so that the number is its own.
+            // SAFETY: the call reads no memory. The process is a child for which nothing has waited yet, so that its number is not used again.
             unsafe { libc::kill(node.id().cast_signed(), signal) };
         }
     }
 
-    /// Cuts a node off from the others, or connects it; `out` and `into` say in which directions.
+    /// Cuts a node off from the others, or connects it again. `out` and `into` select the directions.
     pub fn cut(&self, id: u64, cut: bool, out: bool, into: bool) {
         for ((from, to), link) in &self.links {
             if (out && *from == id) || (into && *to == id) {
@@ -172,17 +173,17 @@ impl Cluster {
 
     fn order(&mut self, id: u64, order: String) {
         if let Some(input) = self.nodes.get_mut(&id).and_then(|node| node.stdin.as_mut()) {
-            // A node that has ended needs no order.
+            // A node that has ended needs no command.
             let _ = writeln!(input, "{order}");
         }
     }
 
-    /// Each flush of a node's disk takes so many milliseconds longer.
+    /// Makes each flush of a node's disk take this many milliseconds longer.
     pub fn slow_disk(&mut self, id: u64, by: u64) {
         self.order(id, format!("delay {by}"));
     }
 
-    /// After so many more flushes a node's disk fails, until the node is started again.
+    /// Makes a node's disk fail after this number of further flushes, until the node is started again.
     pub fn failing_disk(&mut self, id: u64, after: u64) {
         self.order(id, format!("fail {after}"));
     }
@@ -196,7 +197,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Waits for what comes to be, for as long as that may take.
+/// Waits for a result, for as long as it may take.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     for _ in 0..600 {
         if let Some(found) = look().await {
@@ -207,7 +208,7 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
     panic!("{what} did not come to be in a minute");
 }
 
-/// Kept with whoever asks nodes for something.
+/// Returns a client, which its users share.
 pub fn client() -> Arc<reqwest::Client> {
     let builder = reqwest::Client::builder().timeout(Duration::from_secs(2));
     Arc::new(builder.build().expect("it needs nothing"))

@@ -1,7 +1,7 @@
-//! The disk under this process. It records what is written to the files of one folder, says what a power failure at any time may leave
-//! of them, and fails or is slow on demand.
+//! The disk under this process. It records the writes to the files of one folder, computes what a power failure at any time may leave of them, and
+//! fails or is slow on demand.
 //!
-//! The C library's calls are defined here again, so that all code of the test's process calls these; they do what the system's do.
+//! This module defines the functions of the C library again, so that all code of the test's process calls them. They do the same as the system's.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,23 +15,23 @@ use std::time::Duration;
 
 use libc::{off64_t, size_t, ssize_t};
 
-/// What tears in a power failure.
+/// The unit that a power failure writes completely or not at all.
 const SECTOR: usize = 512;
 
-/// What happened to the folder's files, in order.
+/// The events on the folder's files, in order.
 #[derive(Clone)]
 pub enum Event {
-    /// Bytes of a file, durable at once or with the next flush.
+    /// Bytes were written, durably or until the next flush.
     Write { file: usize, at: u64, bytes: Vec<u8>, durable: bool },
-    /// The file's length, durable with the next flush.
+    /// The file's length changed, durable with the next flush.
     Length { file: usize, bytes: u64 },
-    /// Everything written to the file is durable; its contents, where writes to it are not recorded.
+    /// Everything written to the file became durable. Has the file's contents if writes to it are not recorded.
     Flush { file: usize, contents: Option<Vec<u8>> },
-    /// The folder's names as they are from now on.
+    /// The folder's names changed to these.
     Names(Names),
-    /// The folder's names are durable.
+    /// The folder's names became durable.
     FlushNames,
-    /// What the program was told.
+    /// The program got a report.
     Said { what: &'static str, number: u64 },
 }
 
@@ -42,20 +42,20 @@ struct Recorder {
     folder: PathBuf,
     events: Vec<Event>,
     names: Names,
-    /// Files by inode, held open so that no number is used again.
+    /// Files by inode. They are kept open, so that no number is used again.
     files: Vec<(u64, File)>,
 }
 
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
-/// How many flushes and durable writes succeed before all fail; negative: all succeed.
+/// Number of flushes and durable writes that succeed before all fail. If negative, all succeed.
 static GOOD: AtomicI64 = AtomicI64::new(-1);
-/// Microseconds that each takes in addition.
+/// Microseconds that each of them takes in addition.
 static DELAY: AtomicU64 = AtomicU64::new(0);
-/// All that there were.
+/// Number of flushes and durable writes so far.
 static FLUSHES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The recorder's own calls are not recorded.
+    /// True during the recorder's own calls, which are not recorded.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -63,47 +63,47 @@ fn recorder() -> MutexGuard<'static, Option<Recorder>> {
     RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records from now on what happens to files of this folder.
+/// Starts to record the events on the files of this folder.
 pub fn record(folder: &Path) {
     let folder = folder.canonicalize().expect("the folder exists");
     *recorder() = Some(Recorder { folder, events: vec![], names: Names::new(), files: vec![] });
 }
 
-/// Ends the recording.
+/// Ends the recording, and returns the events.
 pub fn recorded() -> Vec<Event> {
     recorder().take().expect("it was begun").events
 }
 
-/// Notes what the program was told.
+/// Records a report to the program.
 pub fn said(what: &'static str, number: u64) {
     if let Some(recorder) = &mut *recorder() {
         recorder.events.push(Event::Said { what, number });
     }
 }
 
-/// After so many more flushes and durable writes all fail; `None`: none fails.
+/// Makes all flushes and durable writes fail after this number of further ones, or none if `None`.
 pub fn fail_after(flushes: Option<u64>) {
     GOOD.store(flushes.map_or(-1, |flushes| i64::try_from(flushes).unwrap_or(i64::MAX)), Ordering::SeqCst);
 }
 
-/// Each flush and durable write takes so much longer.
+/// Makes each flush and durable write take this much longer.
 pub fn delay(by: Duration) {
     DELAY.store(u64::try_from(by.as_micros()).unwrap_or(u64::MAX), Ordering::SeqCst);
 }
 
-/// Flushes and durable writes so far.
+/// Returns the number of flushes and durable writes so far.
 pub fn flushes() -> u64 {
     FLUSHES.load(Ordering::SeqCst)
 }
 
 impl Recorder {
-    /// The number of a descriptor's file, if it is one of the folder's.
+    /// Returns the number of a descriptor's file, if the file is in the folder.
     fn file(&mut self, descriptor: c_int) -> Option<usize> {
         let path = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
         if path.parent() != Some(&self.folder) {
             return None;
         }
-        // Opened anew: a duplicate would share the file's lock.
+        // The file is opened again, since a duplicate of the descriptor would share the file's lock.
         self.number(File::open(format!("/proc/self/fd/{descriptor}")).ok()?)
     }
 
@@ -138,7 +138,7 @@ impl Recorder {
         if path == self.folder {
             self.events.push(Event::FlushNames);
         } else if let Some(file) = self.file(descriptor) {
-            // The system copies into snapshots' files without being asked to write.
+            // The system copies to the files of snapshots without a write by the program.
             let is_snapshot = path.to_string_lossy().contains(".raft-");
             let contents = is_snapshot.then(|| std::fs::read(&path).unwrap_or_default());
             self.events.push(Event::Flush { file, contents });
@@ -146,7 +146,7 @@ impl Recorder {
     }
 }
 
-/// Makes a call, and notes it if it succeeded. Nothing else is noted meanwhile, so that the order is the disk's.
+/// Makes a call, and records it if it succeeded. Nothing else is recorded meanwhile, so that the order is that of the disk.
 fn noted<T: Copy + PartialOrd + Default>(call: impl FnOnce() -> T, note: impl FnOnce(&mut Recorder, T)) -> T {
     if INSIDE.replace(true) {
         return call();
@@ -167,12 +167,12 @@ fn noted<T: Copy + PartialOrd + Default>(call: impl FnOnce() -> T, note: impl Fn
 }
 
 fn fail() -> c_int {
-    // SAFETY: it is this thread's own.
+    // SAFETY: the location belongs to this thread.
     unsafe { *libc::__errno_location() = libc::EIO };
     -1
 }
 
-/// What every flush and durable write meets: `false` if it fails.
+/// Every flush and durable write calls this. Returns `false` if it fails.
 fn meet() -> bool {
     FLUSHES.fetch_add(1, Ordering::SeqCst);
     match DELAY.load(Ordering::SeqCst) {
@@ -190,7 +190,7 @@ fn is_durable(descriptor: c_int) -> bool {
 }
 
 /// # Safety
-/// As the C library's.
+/// The conditions are those of the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwrite64(
     descriptor: c_int,
@@ -203,11 +203,11 @@ pub unsafe extern "C" fn pwrite64(
         return fail() as ssize_t;
     }
     noted(
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the function's contract.
         || unsafe { libc::syscall(libc::SYS_pwrite64, descriptor, from, count, at) } as ssize_t,
         |recorder, written| {
             if let Some(file) = recorder.file(descriptor) {
-                // SAFETY: so many bytes were read from there just now, and the caller's borrow of them lasts.
+                // SAFETY: this many bytes were just read from there, and the caller's borrow of them lasts.
                 let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), written as usize) };
                 recorder.events.push(Event::Write { file, at: at as u64, bytes: bytes.to_vec(), durable });
             }
@@ -216,7 +216,7 @@ pub unsafe extern "C" fn pwrite64(
 }
 
 /// # Safety
-/// As the C library's.
+/// The conditions are those of the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwritev2(
     descriptor: c_int,
@@ -230,17 +230,17 @@ pub unsafe extern "C" fn pwritev2(
         return fail() as ssize_t;
     }
     noted(
-        // SAFETY: the caller's promise. The offset is in two parts of which 64-bit systems use the first.
+        // SAFETY: the caller keeps the function's contract. The offset is passed in two parts, of which 64-bit systems use the first.
         || unsafe {
             libc::syscall(libc::SYS_pwritev2, descriptor, parts, count as c_long, at, 0 as c_long, flags)
         } as ssize_t,
         |recorder, written| {
             if let Some(file) = recorder.file(descriptor) {
-                // SAFETY: the caller's promise; the system has just read them.
+                // SAFETY: the caller keeps the function's contract, and the system has just read the array.
                 let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
                 let mut bytes = vec![];
                 for part in parts {
-                    // SAFETY: as before.
+                    // SAFETY: the system has just read this buffer.
                     let part =
                         unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
                     bytes.extend_from_slice(part);
@@ -307,12 +307,12 @@ pub extern "C" fn fallocate(descriptor: c_int, mode: c_int, at: off64_t, length:
     )
 }
 
-/// A file on the medium, and what the cache has of it.
+/// A file on the medium, and its contents in the cache.
 #[derive(Clone, Default)]
 struct Contents {
     medium: Vec<u8>,
     cache: Vec<u8>,
-    /// What was written to a sector since it was last durable, in order.
+    /// The contents that were written to a sector since it was last durable, in order.
     pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
 }
 
@@ -350,7 +350,7 @@ impl Contents {
         self.pending.clear();
     }
 
-    /// What is durable of a write, and only that.
+    /// Makes the bytes of one write durable, and no others.
     fn flush_part(&mut self, at: usize, length: usize) {
         for sector in at / SECTOR..(at + length).div_ceil(SECTOR) {
             if self.pending.remove(&sector).is_some() {
@@ -381,24 +381,24 @@ impl Contents {
     }
 }
 
-/// What a power failure leaves of what was not flushed.
+/// The part of the changes without a flush that survives a power failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Survives {
-    /// Nothing.
+    /// None.
     Flushed,
-    /// All of it.
+    /// All.
     Everything,
-    /// Some sectors of it, each as it was some time since it was last flushed.
+    /// Some sectors, each with one of the contents that it had since it was last flushed.
     Some,
 }
 
-/// The disk, at some time of a recording.
+/// The disk at some moment of a recording.
 #[derive(Default)]
 pub struct Disk {
     files: Vec<Contents>,
     names: Names,
     durable_names: Names,
-    /// What the program had been told last, by kind.
+    /// The last report to the program of each kind.
     pub said: BTreeMap<&'static str, u64>,
 }
 
@@ -410,7 +410,7 @@ impl Disk {
         &mut self.files[file]
     }
 
-    /// What goes before the moment at which this event is over: a write that is on its way may survive.
+    /// Begins an event: from now on a write that is on its way may survive.
     pub fn begin(&mut self, event: &Event) {
         match event {
             Event::Write { file, at, bytes, .. } => self.file(*file).write(*at as usize, bytes),
@@ -434,7 +434,7 @@ impl Disk {
         }
     }
 
-    /// The event is over.
+    /// Ends an event.
     pub fn end(&mut self, event: &Event) {
         match event {
             Event::Write { file, at, bytes, durable: true } => {
@@ -446,7 +446,7 @@ impl Disk {
         }
     }
 
-    /// Puts what a power failure leaves now into an empty folder.
+    /// Writes the state that a power failure now leaves into an empty folder.
     pub fn leave(&self, survives: Survives, random: &mut fastrand::Rng, folder: &Path) {
         let names = match survives {
             Survives::Flushed => &self.durable_names,
@@ -465,13 +465,13 @@ impl Disk {
         }
     }
 
-    /// Whether anything could get lost.
+    /// Returns whether a power failure would lose nothing.
     pub fn is_settled(&self) -> bool {
         self.names == self.durable_names && self.files.iter().all(|file| file.pending.is_empty())
     }
 }
 
-/// Whether a cut is worth while before this event is over: something becomes durable by it.
+/// Returns whether this event makes something durable, so that a cut before its end is interesting.
 pub fn makes_durable(event: &Event) -> bool {
     matches!(event, Event::Write { durable: true, .. } | Event::Flush { .. } | Event::FlushNames)
 }

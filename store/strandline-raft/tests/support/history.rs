@@ -1,4 +1,4 @@
-//! What concurrent clients did, for a checker of linearizability, and the checker: porcupine, in `proof/`.
+//! The operations of concurrent clients, for a checker of linearizability, and the checker: porcupine, in `proof/`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ pub struct Operation {
     pub key: String,
     pub value: String,
     pub expected: Option<String>,
-    /// What was there.
+    /// The previous text.
     pub previous: Option<String>,
     pub stored: bool,
-    /// Microseconds.
+    /// The time of the call in microseconds.
     pub call: u64,
-    /// `None`: nobody knows whether it was executed, or ever will be.
+    /// The time of the return in microseconds. `None` if it is unknown whether the operation was executed or ever will be.
     #[serde(rename = "return")]
     pub returned: Option<u64>,
 }
@@ -35,7 +35,7 @@ pub fn write(path: &Path, history: &[Operation]) {
     file.flush().expect("there is space");
 }
 
-/// Builds the checker, with Go.
+/// Builds the checker with Go.
 pub fn checker(folder: &Path) -> PathBuf {
     let checker = folder.join("checker");
     let built = Command::new("go")
@@ -60,7 +60,7 @@ pub fn check(checker: &Path, folder: &Path) {
     }
 }
 
-/// How many histories; `STRANDLINE_RAFT_HISTORIES` says.
+/// Returns the number of histories, which `STRANDLINE_RAFT_HISTORIES` can set.
 pub fn wanted(otherwise: u64) -> u64 {
     let told = std::env::var("STRANDLINE_RAFT_HISTORIES").ok();
     told.map_or(otherwise, |told| told.parse().expect("STRANDLINE_RAFT_HISTORIES is a number"))

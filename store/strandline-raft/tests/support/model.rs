@@ -1,4 +1,4 @@
-//! What a node is made to do, and what must be there of it after a crash.
+//! A run of a node, and the state that must be there after a crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ pub fn log_id(index: u64) -> LogId<u64> {
     LogId::new(CommittedLeaderId::new(1, 0), index)
 }
 
-/// Each index writes what can be computed from it alone.
+/// Returns the command of an index, which depends only on the index.
 fn put(index: u64) -> Put {
     Put { key: format!("key {}", index % 50), value: index }
 }
@@ -43,17 +43,17 @@ impl Leader {
     }
 }
 
-/// Works, for so many steps, and says what is durable.
+/// Runs this number of steps, and reports what is durable.
 pub async fn work(mut log: Log, mut machine: Machine, steps: u64, mut say: impl FnMut(&'static str, u64)) {
     let mut leader = Leader::new();
     let mut next = log.get_log_state().await.unwrap().last_log_id.map_or(0, |last| last.index + 1);
     let mut term = log.read_vote().await.unwrap().map_or(0, |vote| vote.leader_id.term);
-    // What a crash took from the state machine, as openraft applies it again.
+    // openraft applies again what a crash took from the state machine; so does this.
     let applied = machine.applied_state().await.unwrap().0.map_or(0, |last| last.index + 1);
     machine.apply(log.try_get_log_entries(applied..next).await.unwrap()).await.unwrap();
     let mut kinds = Vec::new();
     for _ in 0..steps {
-        // Each as often as the others.
+        // All kinds of steps are equally frequent.
         if kinds.is_empty() {
             kinds.extend(0..40);
             fastrand::shuffle(&mut kinds);
@@ -72,7 +72,7 @@ pub async fn work(mut log: Log, mut machine: Machine, steps: u64, mut say: impl 
                 say("vote", term);
             }
             5 => {
-                // Entries that no majority has, and that another leader has removed.
+                // These entries have no majority, and another leader removes them.
                 log.blocking_append((next..next + 300).map(entry)).await.unwrap();
                 log.truncate(log_id(next)).await.unwrap();
             }
@@ -88,7 +88,7 @@ pub async fn work(mut log: Log, mut machine: Machine, steps: u64, mut say: impl 
                 machine.install_snapshot(&snapshot.meta, snapshot.snapshot).await.unwrap();
             }
             8 => {
-                // From a leader that is ahead. openraft purges first.
+                // A leader that is ahead sends this snapshot. openraft purges first.
                 let Snapshot { meta, snapshot } = leader.snapshot(next + 20).await;
                 let mut received = machine.begin_receiving_snapshot().await.unwrap();
                 copy(snapshot, &mut received).await;
@@ -111,7 +111,7 @@ async fn copy(mut from: Box<strandline_raft::SnapshotData>, to: &mut strandline_
     to.write_all(&bytes).await.unwrap();
 }
 
-/// Everything that was said is there, and the rest agrees with itself.
+/// Checks that everything that was reported is there, and that the rest is consistent.
 pub async fn check(path: &Path, said: &BTreeMap<&'static str, u64>) {
     let (mut log, mut machine) = open(path);
     let state = log.get_log_state().await.unwrap();
@@ -141,13 +141,13 @@ pub async fn check(path: &Path, said: &BTreeMap<&'static str, u64>) {
 
     let mut snapshot = machine.get_current_snapshot().await.unwrap();
     if snapshot.is_none() && purged.is_some() {
-        // As openraft does. An installation was cut short when the state was there and the file was not.
+        // openraft does this, too. An installation was interrupted after the state was there, and before the file was.
         snapshot = Some(machine.get_snapshot_builder().await.build_snapshot().await.unwrap());
     }
     let of = snapshot.as_ref().and_then(|snapshot| snapshot.meta.last_log_id).map(|last| last.index);
     assert!(of >= purged, "{purged:?} is purged, and the snapshot is of {of:?}");
     assert!(of >= said.get("snapshot").copied(), "the snapshot is of {of:?}, and {said:?} was reported");
-    // It is whole: it can be installed.
+    // The snapshot is complete: it can be installed.
     if let Some(Snapshot { meta, snapshot }) = snapshot
         && meta.last_log_id.map(|last| last.index) >= applied
     {

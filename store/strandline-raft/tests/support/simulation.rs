@@ -1,4 +1,4 @@
-//! Nodes on simulated time: their network, their disks, and what a crash leaves.
+//! Nodes on simulated time: their network, their disks, and the state that a crash leaves.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -26,13 +26,13 @@ use tokio::time::sleep;
 
 use crate::store::{Answer, Texts, Types};
 
-/// How the names of a node's files end.
+/// The suffixes of the names of a node's files.
 const ENDS: [&str; 3] = ["", ".log", ".raft-1.snapshot"];
 
 pub type Raft = openraft::Raft<Types>;
 type Outcome<T> = Result<T, StorageError<u64>>;
 
-/// A log whose disk takes simulated time, and which is flushed by nobody but who waits for it.
+/// A log whose disk takes simulated time. Only tasks that wait flush it.
 struct SimulatedLog {
     log: LogStore<Types>,
     db: Database,
@@ -42,7 +42,7 @@ struct SimulatedLog {
 }
 
 impl SimulatedLog {
-    /// Waits, for no simulated time, until all that has committed is durable.
+    /// Waits, without simulated time passing, until everything that has committed is durable.
     fn flush(&self) {
         self.db.write(|tx| self.flushed.insert(tx, &0, &0).map(drop)).expect("the disk works");
     }
@@ -70,7 +70,7 @@ impl RaftLogStorage<Types> for SimulatedLog {
 
     async fn save_vote(&mut self, vote: &Vote<u64>) -> Outcome<()> {
         self.network.disk(self.id).await;
-        // Real threads flush it, and simulated time must not pass meanwhile.
+        // Real threads flush it, and no simulated time must pass meanwhile.
         block_on(self.log.save_vote(vote))
     }
 
@@ -155,13 +155,13 @@ impl RaftStateMachine<Types> for SimulatedMachine {
     }
 }
 
-/// Who is there, and what the network does to messages.
+/// The nodes, and the network's effects on messages.
 struct Network {
     nodes: Mutex<BTreeMap<u64, Raft>>,
     cut: Mutex<BTreeMap<u64, bool>>,
-    /// Which of its lives a node is in, counted by its crashes. What an earlier one says reaches nobody.
+    /// The number of each node's life, which is the number of its crashes. Messages of an earlier life are not delivered.
     lives: Mutex<BTreeMap<u64, u64>>,
-    /// Of a hundred messages.
+    /// The percentage of messages that are lost.
     lost: Mutex<u64>,
     random: Mutex<fastrand::Rng>,
 }
@@ -179,7 +179,7 @@ impl Network {
         self.cut.lock().unwrap().get(&id).copied().unwrap_or(false)
     }
 
-    /// A message is on its way; whether it arrives.
+    /// Sends a message, and returns whether it arrives.
     async fn travel(&self, from: u64, to: u64) -> bool {
         let takes = match self.below(20) {
             0 => self.below(300_000),
@@ -190,7 +190,7 @@ impl Network {
         !self.is_cut(from) && !self.is_cut(to) && self.below(100) >= lost
     }
 
-    /// The disk takes its time.
+    /// Waits for the time that the disk takes.
     async fn disk(&self, _: u64) {
         let takes = match self.below(30) {
             0 => self.below(100_000),
@@ -243,7 +243,7 @@ impl Link {
             return Err(RPCError::Unreachable(Unreachable::new(&std::io::Error::other("nobody is there"))));
         };
         let answered = answer(raft).await;
-        // What it did after a crash is not in its files.
+        // The effects of a message after a crash are not in the node's files.
         if !is_alive(self.to, life) || !self.network.travel(self.to, self.from).await {
             return Err(lost());
         }
@@ -273,7 +273,7 @@ impl RaftNetwork<Types> for Link {
     }
 }
 
-/// What there is of a node in one of its lives.
+/// The parts of a node in one of its lives.
 struct Life {
     state: State<Types, Texts>,
     path: PathBuf,
@@ -283,7 +283,7 @@ pub struct World {
     folder: PathBuf,
     network: Arc<Network>,
     lives: Mutex<BTreeMap<u64, Life>>,
-    /// Those that have ended.
+    /// The nodes of lives that have ended.
     ended: Mutex<Vec<Raft>>,
 }
 
@@ -316,7 +316,7 @@ impl World {
         let life = self.life(id);
         let path = self.path(id, life);
         let options = Options {
-            // Only who waits flushes, so that a crash takes much.
+            // Only tasks that wait flush, so that a crash loses much.
             flush_interval: Duration::from_secs(3600),
             lock_bits: 12,
             geometry: Geometry { size: 4 << 20, logs: 8, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
@@ -354,7 +354,7 @@ impl World {
         self.network.nodes.lock().unwrap().get(&id).cloned()
     }
 
-    /// Which of its lives a node is in.
+    /// Returns the number of a node's life.
     pub fn life(&self, id: u64) -> u64 {
         self.network.life(id)
     }
@@ -363,8 +363,8 @@ impl World {
         self.lives.lock().unwrap().get(&id).map(|life| life.state.clone())
     }
 
-    /// The process of a node ends at once. Its next life finds the files as they are now: what was flushed, and nothing of what was
-    /// only committed.
+    /// Ends a node's process immediately. Its next life finds the files as they are now: with everything that was flushed, and nothing that was only
+    /// committed.
     pub fn crash(&self, id: u64) {
         let Some(raft) = self.network.nodes.lock().unwrap().remove(&id) else { return };
         let Some(life) = self.lives.lock().unwrap().remove(&id) else { return };
@@ -377,8 +377,8 @@ impl World {
         let next = self.path(id, number);
         let named = |path: &Path, end: &str| PathBuf::from(format!("{}{end}", path.display()));
         let read = || ENDS.map(|end| std::fs::read(named(&life.path, end)).ok());
-        // A thread may be at a checkpoint, and a copy with some of it in one file and none in the other is what no crash leaves:
-        // so it is taken when nothing changes.
+        // A thread may be making a checkpoint. A copy with a part of it in one file and not in the other is not a state that a crash leaves. So the
+        // files are copied when nothing changes.
         let mut files = read();
         loop {
             let again = read();
@@ -392,7 +392,7 @@ impl World {
                 std::fs::write(named(&next, end), contents).expect("there is space");
             }
         }
-        // What it does from now on reaches nobody.
+        // Messages of the old life are not delivered from now on.
         self.ended.lock().unwrap().push(raft.clone());
         tokio::task::spawn_local(async move {
             let _ = raft.shutdown().await;
@@ -403,7 +403,7 @@ impl World {
         self.network.cut.lock().unwrap().insert(id, cut);
     }
 
-    /// So many of a hundred messages get lost.
+    /// Makes this percentage of messages get lost.
     pub fn lose(&self, percent: u64) {
         *self.network.lost.lock().unwrap() = percent;
     }

@@ -1,4 +1,4 @@
-//! A place between two keys of an ordered map, which moves.
+//! A cursor, which moves between the keys of an ordered map.
 
 use std::borrow::Borrow;
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use crate::value::transaction::{Control, View, debug_as_name};
 use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
-/// A place between two keys of an [`OrderedMap`]: it looks at either, and moves over them.
+/// A position between two keys of an [`OrderedMap`]. It moves over the next or the previous key and returns that key with its value.
 ///
 /// ```
 /// # use strandline::*;
@@ -34,11 +34,11 @@ pub struct Cursor<'v, 'p, K, V, C: Control = Stm> {
     tx: &'v View<'p, C>,
     map: OrderedMap<'p, K, V>,
     place: Place,
-    /// What lies on one side of the place, once it was asked for: ascending or not.
+    /// The iterator that reads on from the position, once the cursor has moved, and whether it goes in ascending order.
     ahead: Option<(bool, Range<'v, 'p, K, V, C>)>,
 }
 
-/// A place, by the bytes of the key beside it.
+/// A position, described by the bytes of the key beside it.
 enum Place {
     Begin,
     Before(Vec<u8>),
@@ -47,7 +47,7 @@ enum Place {
 }
 
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
-    /// A cursor before the least key.
+    /// Creates a cursor before the least key.
     pub fn cursor<'v, C: Control>(self, tx: &'v View<'p, C>) -> Cursor<'v, 'p, K, V, C> {
         Cursor { tx, map: self, place: Place::Begin, ahead: None }
     }
@@ -72,24 +72,24 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Cursor<'_, 'p, K, V, C> {
         self.go(Place::Begin);
     }
 
-    /// Moves behind the greatest key.
+    /// Moves after the greatest key.
     pub fn seek_to_end(&mut self) {
         self.go(Place::End);
     }
 
-    /// Moves over the next key; returns it with its value. At the end there is none.
+    /// Moves over the next key and returns it with its value. Returns `None` at the end.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     #[expect(clippy::should_implement_trait, reason = "it goes both ways, and can fail")]
     pub fn next(&mut self) -> Result<Option<(K, V)>> {
         self.over(true)
     }
 
-    /// Moves back over the key before; returns it with its value. At the begin there is none.
+    /// Moves back over the previous key and returns it with its value. Returns `None` at the beginning.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn previous(&mut self) -> Result<Option<(K, V)>> {
         self.over(false)
     }

@@ -1,4 +1,4 @@
-//! Taking keys out of an ordered map: the first, the last, those of a range, those that a condition names.
+//! Methods that take keys out of an ordered map: the first key, the last one, those of a range, or those that meet a condition.
 
 use std::ops::RangeBounds;
 
@@ -12,7 +12,7 @@ use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
-    /// Removes the least key; returns it with its value, whose collections stay.
+    /// Removes the least key and returns it with its value. Collections in the value are kept.
     ///
     /// ```
     /// # use strandline::*;
@@ -28,16 +28,16 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn pop_first(self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         let first = self.first(tx)?;
         self.take_pair(tx, first)
     }
 
-    /// Removes the greatest key; returns it with its value, whose collections stay.
+    /// Removes the greatest key and returns it with its value. Collections in the value are kept.
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn pop_last(self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         let last = self.last(tx)?;
         self.take_pair(tx, last)
@@ -50,7 +50,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Ok(pair)
     }
 
-    /// Removes the keys for which `keep` says no. Collections in their values are destroyed.
+    /// Removes the keys for which `keep` returns `false`. Collections in their values are destroyed.
     ///
     /// ```
     /// # use strandline::*;
@@ -67,14 +67,14 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn retain(self, tx: &Tx<'p, impl Control>, mut keep: impl FnMut(&K, &V) -> bool) -> Result<()> {
         self.extract_if::<K, _>(tx, .., |key, value| !keep(key, value))
             .try_for_each(|pair| replaced(tx, &pair?.1, None))
     }
 
-    /// Removes the keys in `keys` for which `remove` says yes, each as the iterator returns it; those behind stay if it is not used
-    /// up. Collections in the values stay.
+    /// Returns an iterator that removes the keys in `keys` for which `remove` returns `true`. Each key is removed when the iterator returns it: if
+    /// the caller stops early, the keys that follow stay in the map. Collections in the values are kept.
     ///
     /// ```
     /// # use strandline::*;
@@ -101,7 +101,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         ExtractIf { tx, range: self.range(tx, keys), remove: Box::new(remove) }
     }
 
-    /// Removes the keys in `keys`, each as the iterator returns it; those behind stay if it is not used up.
+    /// Returns an iterator that removes the keys in `keys`. Each key is removed when the iterator returns it: if the caller stops early, the keys
+    /// that follow stay in the map.
     ///
     /// ```
     /// # use strandline::*;
@@ -129,7 +130,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
 
 type Condition<'t, K, V> = Box<dyn FnMut(&K, &V) -> bool + 't>;
 
-/// Keys and values that are removed as they are returned: [`OrderedMap::extract_if`].
+/// An iterator that removes the pairs that it returns. [`OrderedMap::extract_if`] creates it.
 pub struct ExtractIf<'t, 'p, K, V, C: Control = Stm> {
     tx: &'t Tx<'p, C>,
     range: Range<'t, 'p, K, V, C>,
@@ -145,7 +146,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Iterator for ExtractIf<'_, 'p, K, V
                 Err(error) => return Some(Err(error)),
             };
             if (self.remove)(&key, &value) {
-                // It may have been removed or changed since it was fetched.
+                // The transaction may have removed or changed the pair since the range fetched it.
                 match self.range.map.take(self.tx, &key) {
                     Ok(Some(value)) => return Some(Ok((key, value))),
                     Ok(None) => {}

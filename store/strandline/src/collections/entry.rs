@@ -1,4 +1,4 @@
-//! The place of a key in a map.
+//! Entries: views of one key of a map.
 
 use std::marker::PhantomData;
 
@@ -11,12 +11,13 @@ use strandline_core::error::Result;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::Survey;
 
-/// Notes that what is at `at` has no `what`, a key or a value, of the type `name`.
+/// Reports that the block at `at` has no valid `what`, which is a key or a value, of the type `name`.
 pub(crate) fn has_none(checker: &mut Checker<'_, '_>, at: PersistentAddress, what: &str, name: &str) {
-    checker.damaged(format!("what is at {:#x} has no {what} of type {name}", at.offset()));
+    checker
+        .damaged(format!("the entry at {:#x} has a {what} that is not valid for type {name}", at.offset()));
 }
 
-/// The key and the value of the pair of a map that is at `at`; what is none is noted.
+/// Decodes the key and the value of the pair at `at`, which is part of a map. Reports each that is not valid, and returns `None` for it.
 pub(crate) fn decode_pair<'p, K: Key, V: Persist<'p>>(
     checker: &mut Checker<'_, 'p>,
     at: PersistentAddress,
@@ -35,7 +36,7 @@ pub(crate) fn decode_pair<'p, K: Key, V: Persist<'p>>(
     (decoded, value)
 }
 
-/// Looks such a pair over, and hands its value on.
+/// Checks the pair at `at`, and everything that its value refers to.
 pub(crate) fn look_at_pair<'p, K: Key, V: Persist<'p>>(
     checker: &mut Checker<'_, 'p>,
     at: PersistentAddress,
@@ -47,7 +48,7 @@ pub(crate) fn look_at_pair<'p, K: Key, V: Persist<'p>>(
     value.map_or(Ok(()), |value| value.visit(checker))
 }
 
-/// What an entry needs of a map.
+/// The operations that an [`Entry`] needs of a map.
 ///
 /// ```
 /// # use strandline::*;
@@ -65,24 +66,24 @@ pub(crate) fn look_at_pair<'p, K: Key, V: Persist<'p>>(
 /// # });
 /// ```
 pub trait Map<'p, K, V>: Copy {
-    /// The value of `key`.
+    /// Returns a copy of the value of `key`.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     fn get(self, tx: &View<'p, impl Control>, key: &K) -> Result<Option<V>>;
-    /// Gives `key` a value; returns the one before.
+    /// Sets the value of `key` and returns the previous one.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>>;
-    /// Removes `key`; returns its value.
+    /// Removes `key` and returns its value.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     fn remove(self, tx: &Tx<'p, impl Control>, key: &K) -> Result<Option<V>>;
 }
 
-/// The place of a key in a map, with a copy of its value if it has one.
+/// A key of a map, with a copy of its value if the map has the key.
 ///
 /// ```
 /// # use strandline::*;
@@ -111,20 +112,20 @@ impl<'t, 'p, K: Key, V: Persist<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p,
         Ok(Self { tx, map, key, value, brand: PhantomData })
     }
 
-    /// The key that was looked for.
+    /// Returns the key.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// The value, if the key has one.
+    /// Returns the value, or `None` if the map does not have the key.
     pub fn value(&self) -> Option<&V> {
         self.value.as_ref()
     }
 
-    /// Lets `change` work on the value, if there is one, and stores it.
+    /// Calls `change` with the value, if there is one, and stores the changed value.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Result<Self> {
         if let Some(value) = &mut self.value {
             change(value);
@@ -133,18 +134,18 @@ impl<'t, 'p, K: Key, V: Persist<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p,
         Ok(self)
     }
 
-    /// The value; `value` if there was none, which is stored then.
+    /// Returns the value. If the map does not have the key, stores `value` and returns it.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     pub fn or_insert(self, value: V) -> Result<V> {
         self.or_insert_with(|| Ok(value))
     }
 
-    /// The value; what `make` returns if there was none, which is stored then.
+    /// Returns the value. If the map does not have the key, calls `make`, stores its result and returns it.
     ///
     /// # Errors
-    /// Those of `make` and of the map.
+    /// Returns the errors of `make` and of the map.
     pub fn or_insert_with(self, make: impl FnOnce() -> Result<V>) -> Result<V> {
         match self.value {
             Some(value) => Ok(value),
@@ -156,18 +157,18 @@ impl<'t, 'p, K: Key, V: Persist<'p>, T: Map<'p, K, V>, C: Control> Entry<'t, 'p,
         }
     }
 
-    /// Gives the key a value; returns the one before.
+    /// Sets the value of the key and returns the previous one.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     pub fn insert(self, value: &V) -> Result<Option<V>> {
         self.map.insert(self.tx, &self.key, value)
     }
 
-    /// Removes the key; returns its value.
+    /// Removes the key and returns its value.
     ///
     /// # Errors
-    /// Those of the map.
+    /// Returns the errors of the map.
     pub fn remove(self) -> Result<Option<V>> {
         self.map.remove(self.tx, &self.key)
     }

@@ -1,10 +1,11 @@
 //! A hash map: a [`KeyValueStore`](strandline_core::structures::KeyValueStore) whose keys and values have types.
 //!
 //! ```text
-//! header   word 0 tag · words 1 to 4 the header of the key-value store, of which the last one has the address of the counters, else 0, << 16
+//! header   word 0 tag · words 1 to 4 the header of the key-value store. Bits 16 to 63 of word 4 are the address of the counters, 0 if there are none
 //! ```
 //!
-//! A map of few buckets gets counters when one of these becomes a further table: until then its keys are few, and are counted by a walk.
+//! A map with the smallest number of buckets gets its counters when the first bucket becomes a further table. Until then it has few keys, and a
+//! walk counts them.
 
 use std::borrow::Borrow;
 use std::collections::VecDeque;
@@ -23,16 +24,16 @@ use strandline_core::structures::{Counters, KeyValueStore, Position, Survey, wit
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 pub(crate) const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
-/// The word of the header that counters are in, too.
+/// The word of the header that also has the address of the counters.
 const COUNTERS: usize = 4;
 const BUCKETS: u64 = 8;
-/// More buckets than this would be much to write in one transaction.
+/// The largest number of buckets that a new map may have. Creating more would write too much in one transaction.
 const MAX_BUCKETS: u64 = 1 << 14;
 
 handle! {
-    /// An unordered map, which grows with what it holds. Keys and values may be of any size.
+    /// An unordered map, which grows with its content. Keys and values may be of any size.
     ///
-    /// A map can be a value of another map: what is stored there is its handle, a word.
+    /// A map can be a value of another map. The outer map then stores the handle of the inner one, which takes one word.
     ///
     /// ```
     /// # use strandline::*;
@@ -66,12 +67,12 @@ handle! {
 
 persist_handle!('p, HashMap<K: Key, V: Persist<'p>>, "HashMap", owned: true);
 
-/// The tag of a map whose keys and values have these layouts.
+/// Returns the tag of a map whose keys and values have these layouts.
 pub(crate) const fn tag(key: u64, value: u64) -> u64 {
     layout::tag(layout::field(layout::field(layout::begin("HashMap", 1), "", key), "", value))
 }
 
-/// The key-value store of the map at `at`, which has the tag `tag`, and its counters.
+/// Returns the key-value store and the counters of the map at `at`, which must have the tag `tag`.
 fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<(KeyValueStore, Counters), Abort> {
     let mut header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
     let (buckets, counters) = Counters::split(header[COUNTERS]);
@@ -79,7 +80,7 @@ fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<(KeyValu
     Ok((KeyValueStore::of_header(tx, at, &header[1..])?, counters))
 }
 
-/// Looks the map at `at` over, which has the tag `tag`, and hands its pairs on.
+/// Checks the map at `at`, which must have the tag `tag`, and calls `pair` for each of its pairs.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,
@@ -92,7 +93,7 @@ pub(crate) fn survey<'v, 'p>(
         keys += 1;
         pair(checker, at, key, words, bytes)
     })?;
-    // A walk that meets damage does not find all keys.
+    // A walk that meets damage may miss keys, so that their number says nothing about the counters.
     let keys = (checker.noted() == before).then_some(keys);
     counters.survey(checker, keys, ("hash map", at))
 }
@@ -103,13 +104,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// Creates an empty map.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_capacity(tx, 0)
     }
 
-    /// Creates an empty map with a bucket for every two of `keys` keys, as far as one transaction can make so many:
-    /// up to 16,384. A map grows in any case; one that was made for its size needs a step less for each access.
+    /// Creates an empty map with one bucket for every two of `keys` keys, but at most 16,384 buckets, which is as many as one transaction can create.
+    /// Every map grows as it fills; one that was created for its size needs one step less for each access.
     ///
     /// ```
     /// # use strandline::*;
@@ -121,7 +122,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::new`].
+    /// Returns the same errors as [`HashMap::new`].
     pub fn with_capacity(tx: &Tx<'p, impl Control>, keys: u64) -> Result<Self> {
         let buckets = (keys / 2).next_power_of_two().clamp(BUCKETS, MAX_BUCKETS);
         tx.words(|tx| {
@@ -145,7 +146,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         store(tx, self.raw.at, Self::TAG)
     }
 
-    /// Gives a map counters, and counts its keys by a walk.
+    /// Gives the map counters, after a walk that counts its keys.
     fn start_counting(self, tx: &mut impl Transaction, store: &KeyValueStore) -> Result<(), Abort> {
         let keys = store.count(tx)?;
         let counters = Counters::start(tx, keys)?;
@@ -158,7 +159,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         tx: &mut impl Transaction,
         (store, counters): (KeyValueStore, Counters),
     ) -> Result<(), Abort> {
-        // A map of an earlier version that has more tables is not walked over here, which could take long.
+        // A map of an earlier version that already has more tables is not counted here, since that walk could take long.
         if !counters.exist() && store.buckets() == BUCKETS && store.tables(tx)? == 1 {
             return self.start_counting(tx, &store);
         }
@@ -177,7 +178,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         }
     }
 
-    /// A copy of the value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the map does not have the key.
     ///
     /// ```
     /// # use strandline::*;
@@ -192,7 +193,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the map was destroyed; a conflict.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the map was destroyed, and an error after a conflict.
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -206,10 +207,10 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Whether `key` is there.
+    /// Returns whether the map has `key`.
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
@@ -218,8 +219,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         tx.words(|tx| self.store(tx)?.contains_key(tx, key.as_slice()))
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size only
-    /// the words that differ are written.
+    /// Sets the value of `key` to `value`, and returns the previous value if there was one. If both values have the same size, only the words that
+    /// differ are written.
     ///
     /// ```
     /// # use strandline::*;
@@ -232,7 +233,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// The pool is full; a full log; as [`HashMap::get`].
+    /// Returns an error if the pool or the log is full, and the errors of [`HashMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         if !V::OWNS {
             return self.put(tx, key, value);
@@ -244,8 +245,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         Ok(old)
     }
 
-    /// The same, but collections in the value before stay. Where that is all, its result is handed on without being copied: wide loads
-    /// of what was just stored in parts wait for it.
+    /// Like [`insert`](Self::insert), but keeps the collections in the previous value. `insert` returns this result directly when there is nothing to
+    /// destroy: copying it would make wide loads wait for the narrower stores before them.
     fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         tx.words(|tx| {
             KeyBytes::with(key, |key| {
@@ -264,7 +265,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
+    /// Removes `key` and returns its value, or `None` if the map does not have the key. Collections in the value are destroyed; objects that it
+    /// points to are kept.
     ///
     /// ```
     /// # use strandline::*;
@@ -277,7 +279,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::insert`].
+    /// Returns the same errors as [`HashMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -289,10 +291,10 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         Ok(old)
     }
 
-    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    /// Like [`remove`](Self::remove), but keeps the collections in the value. The caller stores them elsewhere or destroys them.
     ///
     /// # Errors
-    /// As [`HashMap::insert`].
+    /// Returns the same errors as [`HashMap::insert`].
     pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -310,7 +312,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// The place of `key`, to look at and to change.
+    /// Returns the entry of `key`, through which the caller can read and change its value.
     ///
     /// ```
     /// # use strandline::*;
@@ -325,15 +327,17 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
-    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
-    /// same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
+    /// Returns the number of keys, in the same time for a map of any size. A transaction that calls this and also writes conflicts with transactions
+    /// that insert or remove keys at the same time. Insertions and removals by different threads do not conflict because of the count: each worker
+    /// counts on a cache line of its own.
     ///
-    /// A map in a pool of an earlier format is counted by a walk over all keys, unless it has 8 buckets and got its first further table since.
+    /// In a map that was created by an earlier version of the library, a walk over all keys counts them. A map with 8 buckets is the exception, if
+    /// the first of them has become a further table since.
     ///
     /// ```
     /// # use strandline::*;
@@ -346,7 +350,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| {
             let (store, counters) = store(tx, self.raw.at, Self::TAG)?;
@@ -354,15 +358,15 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Whether there are no keys.
+    /// Returns whether the map has no keys.
     ///
     /// # Errors
-    /// As [`HashMap::get`].
+    /// Returns the same errors as [`HashMap::get`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.iter(tx).next().transpose()?.is_none())
     }
 
-    /// All keys and values, in no particular order. Keys that come or go while the iteration is under way may be
+    /// Returns an iterator over all keys and values, in no particular order. Keys that the transaction inserts or removes during the iteration may be
     /// returned or not.
     ///
     /// ```
@@ -381,7 +385,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         HashMapIter { tx, map: self, position: Some(Position::default()), found: VecDeque::new() }
     }
 
-    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    /// Checks the map and everything that it refers to, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -394,7 +398,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -409,15 +413,15 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
-    /// this handle dangles from then on.
+    /// Removes all keys and frees the map's memory. Collections in its values are destroyed; objects that the values point to are kept. Every copy of
+    /// this handle dangles afterwards.
     ///
-    /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
+    /// One transaction has to hold all these changes. To destroy a large map, remove its keys in several transactions first.
     ///
     /// # Errors
-    /// As [`HashMap::insert`].
+    /// Returns the same errors as [`HashMap::insert`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
+        // Collections in the values are destroyed after the map itself. In a cycle, the next collection then finds that the map no longer exists.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
             let (store, counters) = self.store_to_write(tx)?;
@@ -442,7 +446,7 @@ impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
     }
 }
 
-/// The keys and values of a [`HashMap`].
+/// An iterator over the keys and values of a [`HashMap`]. [`HashMap::iter`] creates it.
 ///
 /// ```
 /// # use strandline::*;
@@ -468,13 +472,13 @@ impl<'p, K: Key, V: Persist<'p>> Map<'p, K, V> for HashMap<'p, K, V> {
 pub struct HashMapIter<'v, 'p, K, V, C: Control = Stm> {
     tx: &'v View<'p, C>,
     map: HashMap<'p, K, V>,
-    /// None at the end.
+    /// `None` at the end.
     position: Option<Position>,
     found: VecDeque<(K, V)>,
 }
 
 impl<'p, K: Key, V: Persist<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
-    /// Fetches the next chain.
+    /// Fetches the pairs of the next chain.
     fn fetch(&mut self) -> Result<()> {
         let (map, position, found) = (self.map, self.position.as_mut(), &mut self.found);
         let Some(here) = position else { return Ok(()) };

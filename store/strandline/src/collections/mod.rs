@@ -1,4 +1,4 @@
-//! Collections of values in a pool, and the ways to walk over and change them.
+//! Collections of values in a pool, with their iterators, cursors and entries.
 
 pub(crate) mod cursor;
 pub(crate) mod drain;

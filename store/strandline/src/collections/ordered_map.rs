@@ -1,11 +1,11 @@
-//! An ordered map: a B+ tree of pages that have the pairs.
+//! An ordered map: a B+ tree whose leaf pages hold the pairs.
 //!
 //! ```text
-//! header   word 0 tag · words 1 and 2 the header of the tree (`PageTree` in the core) · word 3 a table's number, else 0
+//! header   word 0 tag · words 1 and 2 the header of the tree (`PageTree` in the core) · word 3 the number of the table, 0 if the map is no table
 //! ```
 //!
-//! A key's bytes (`key.rs`) stand in the pages and are compared there. A row takes one page, and those above it, which stay in memory where
-//! rows do not.
+//! The pages hold the encoded bytes of the keys (`key.rs`) and compare those. Reading a row touches one leaf page, and the inner pages above it,
+//! which are in memory even when the leaves are not.
 
 use std::borrow::Borrow;
 use std::ops::{Bound, RangeBounds};
@@ -25,7 +25,7 @@ use strandline_core::structures::{Cell, PageTree, Walk};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 handle! {
-    /// A map ordered by its keys: ranges, and iteration from both ends. Keys of up to 4,096 encoded bytes, values of
+    /// A map that is ordered by its keys, with ranges and with iteration from both ends. An encoded key has at most 4,096 bytes; a value may be of
     /// any size.
     ///
     /// ```
@@ -60,7 +60,7 @@ handle! {
 
 persist_handle!('p, OrderedMap<K: Key, V: Persist<'p>>, "OrderedMap", owned: true);
 
-/// The least bytes that are greater than all that begin with `prefix`; `None` where none are.
+/// Returns the least byte string that is greater than all those that begin with `prefix`, or `None` if there is none.
 pub(crate) fn after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != u8::MAX)?;
     let mut after = prefix[..=last].to_vec();
@@ -74,15 +74,15 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// Creates an empty map.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_tag(tx, Self::TAG)
     }
 
-    /// An empty map with a tag that is known otherwise.
+    /// Creates an empty map with this tag, for a caller that does not know the types.
     pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
         tx.words(|tx| {
-            // A line of its own: every reader reads it.
+            // The header gets a cache line of its own, because every reader reads it.
             let at = tx.alloc(LINE_BYTES)?;
             tx.write(at, tag)?;
             PageTree::create_at(tx, at.word(1), PAGE_BYTES)?;
@@ -95,12 +95,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.raw.at
     }
 
-    /// The map whose header is at `at`, if it is one: each operation looks.
+    /// Returns the map whose header is at `at`. Nothing is checked here: each operation checks the header.
     pub(crate) fn of(at: PersistentAddress) -> Self {
         Self::at(at)
     }
 
-    /// Where a table's number stands, which a map of no table has not.
+    /// Returns the address of the word with the number of the table, which is 0 in a map that is no table.
     pub(crate) fn number(self) -> PersistentAddress {
         self.raw.at.word(HEADER_WORDS as u64)
     }
@@ -123,7 +123,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         value.map_err(|_| invalid(tx, cell.at(), V::NAME))
     }
 
-    /// A copy of the value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the map does not have the key.
     ///
     /// ```
     /// # use strandline::*;
@@ -137,7 +137,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the map was destroyed; a conflict.
+    /// Returns [`Error::Dangling`] if the map was destroyed, and an error after a conflict.
     pub fn get<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -145,7 +145,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.get_encoded(tx, &KeyBytes::of(key))
     }
 
-    /// As `get`, with a key's bytes.
+    /// Like `get`, but takes the encoded bytes of a key.
     pub(crate) fn get_encoded(self, tx: &View<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| {
             let cell = self.tree(tx)?.find(tx, key.as_slice())?;
@@ -153,8 +153,9 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Returns what `read` makes of the value of `key`, a string or bytes, for which nothing is allocated up to 4 KB. A value of more than 16 KB that lies in one piece is
-    /// not copied where a snapshot or a transaction that only reads asks for it.
+    /// Calls `read` with the value of `key`, a string or bytes, and returns its result; returns `None` if the map does not have the key. A value of
+    /// up to 4 KB is read without an allocation. A value of more than 16 KB that is stored in one piece is not copied at all in a snapshot or in a
+    /// transaction that only reads.
     ///
     /// ```
     /// # use strandline::*;
@@ -167,7 +168,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`]; a use of the transaction in `read` is [`Error::Parameter`].
+    /// Returns the same errors as [`OrderedMap::get`], and [`Error::Parameter`] if `read` uses the transaction.
     pub fn read_with<Q: KeyRef + ?Sized, R>(
         self,
         tx: &View<'p, impl Control>,
@@ -181,16 +182,16 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
             let Some(cell) = self.tree(tx)?.find(tx, key.as_slice())? else { return Ok(None) };
-            // SAFETY: nobody knows the extents of an `OrderedMap` but its tree.
+            // SAFETY: only its tree refers to the extents of an `OrderedMap`.
             let done = unsafe { cell.with_bytes(tx, |bytes| V::borrowed(bytes).map(read)) }?;
             done.map(Some).map_err(|_| invalid(tx, cell.at(), V::NAME))
         })
     }
 
-    /// Whether `key` is there.
+    /// Returns whether the map has `key`.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn contains_key<Q: KeyRef + ?Sized>(self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
@@ -199,8 +200,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx.words(|tx| Ok(self.tree(tx)?.find(tx, key.as_slice())?.is_some()))
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Of a value of the same size, if it
-    /// has no more than 16 KB, only the words that differ are written.
+    /// Sets the value of `key` to `value`, and returns the previous value if there was one. If both values have the same size of at most 16 KB, only
+    /// the words that differ are written.
     ///
     /// ```
     /// # use strandline::*;
@@ -213,7 +214,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the key is too long; the pool is full; a full log; as [`OrderedMap::get`].
+    /// Returns [`Error::Parameter`] if the key is too long, an error if the pool or the log is full, and the errors of [`OrderedMap::get`].
     pub fn insert(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         let old = self.insert_encoded(tx, &KeyBytes::of(key), encoded(value))?;
         if let Some(old) = &old {
@@ -222,7 +223,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Ok(old)
     }
 
-    /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
+    /// Sets the value of `key` to `value`, like [`insert`](Self::insert), but does not read the previous value, which is cheaper if that is large.
     ///
     /// ```
     /// # use strandline::*;
@@ -236,16 +237,16 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn set(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<()> {
         if V::OWNS {
-            // What it held is destroyed.
+            // The collections in the previous value must be destroyed, so it has to be read.
             return self.insert(tx, key, value).map(drop);
         }
         self.set_encoded(tx, &KeyBytes::of(key), encoded(value))
     }
 
-    /// As `set`, with a key's bytes.
+    /// Like `set`, but takes the encoded bytes of a key.
     pub(crate) fn set_encoded(
         self,
         tx: &Tx<'p, impl Control>,
@@ -270,7 +271,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// As `insert`, with a key's bytes.
+    /// Like `insert`, but takes the encoded bytes of a key.
     pub(crate) fn insert_encoded(
         self,
         tx: &Tx<'p, impl Control>,
@@ -292,7 +293,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     pub(super) fn check_sizes(tx: &mut impl Transaction, key: &[u8], bytes: u64) -> Result<(), Abort> {
         if key.len() > PageTree::MAX_KEY_BYTES || bytes >> 32 != 0 {
             return Err(tx.fail(Error::Parameter(format!(
-                "a key of {} encoded bytes with a value of {bytes}: at most {} and 2^32 are possible",
+                "a key of {} encoded bytes with a value of {bytes} bytes: use a key of at most {} bytes, and a value of less than 2^32",
                 key.len(),
                 PageTree::MAX_KEY_BYTES
             ))));
@@ -319,12 +320,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         }
     }
 
-    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there each page is filled, and
-    /// written once, which takes a fraction of the time and of the space of as many insertions. If the map has a key that is not less than the first of
-    /// these, all are inserted one by one.
+    /// Stores pairs that come in ascending order of distinct keys, and returns their number. If all keys of the map are less than the first of these,
+    /// the pairs are appended: each page is filled and written once, which takes a fraction of the time and of the space of single insertions.
+    /// Otherwise the pairs are inserted one by one.
     ///
-    /// With more pairs than the log has room for, the transaction becomes a large one, which runs alone: `pairs` is then asked for from the
-    /// beginning again, as the closure of the transaction runs again.
+    /// If the pairs do not fit into the log, the transaction becomes a large one, which runs alone. Its closure then runs again, and so `pairs` is
+    /// iterated over from the beginning.
     ///
     /// ```
     /// # use strandline::*;
@@ -337,8 +338,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: a key is not greater than the one before it, or too long; or the iterator has changed the map itself, or gone back to a
-    /// savepoint. As [`OrderedMap::insert`].
+    /// Returns [`Error::Parameter`] if a key is too long or not greater than the one before it, or if the iterator itself changes the map or goes
+    /// back to a savepoint, and the errors of [`OrderedMap::insert`].
     pub fn load<Q: Borrow<K>, W: Borrow<V>>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -367,7 +368,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Fails if what gives pairs or bytes, and may use the transaction, has destroyed the map or taken back what was allocated for them.
+    /// Checks that the caller's iterator or reader, which may use the transaction, has not destroyed the map or gone back to a savepoint, which would
+    /// free what was allocated for the pairs.
     pub(super) fn check_load<C: Control>(
         self,
         tx: &mut strandline_core::engine::Tx<C>,
@@ -378,11 +380,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             return Ok(());
         }
         Err(tx.fail(Error::Parameter(
-            "what gives the pairs of a load, or the bytes of a value, has gone back to a savepoint".into(),
+            "the iterator of a load, or the reader of a value, has gone back to a savepoint: it must not do that".into(),
         )))
     }
 
-    /// Removes `key`; returns its value, if it was there. Collections in it are destroyed; what it points to stays.
+    /// Removes `key` and returns its value, or `None` if the map does not have the key. Collections in the value are destroyed; objects that it
+    /// points to are kept.
     ///
     /// ```
     /// # use strandline::*;
@@ -395,7 +398,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn remove<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -407,7 +410,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Ok(old)
     }
 
-    /// As [`remove`](Self::remove), but collections in the value stay, for the caller to keep elsewhere or to destroy.
+    /// Like [`remove`](Self::remove), but keeps the collections in the value. The caller stores them elsewhere or destroys them.
     ///
     /// ```
     /// # use strandline::*;
@@ -422,7 +425,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn take<Q: KeyRef + ?Sized>(self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -430,7 +433,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.remove_encoded(tx, &KeyBytes::of(key))
     }
 
-    /// As `remove`, with a key's bytes.
+    /// Like `remove`, but takes the encoded bytes of a key.
     pub(crate) fn remove_encoded(self, tx: &Tx<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| self.remove_bytes(tx, key.as_slice()))
     }
@@ -448,7 +451,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Ok(Some(old))
     }
 
-    /// The place of `key`, to look at and to change.
+    /// Returns the entry of `key`, through which the caller can read and change its value.
     ///
     /// ```
     /// # use strandline::*;
@@ -463,12 +466,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn entry<'t, C: Control>(self, tx: &'t Tx<'p, C>, key: K) -> Result<Entry<'t, 'p, K, V, Self, C>> {
         Entry::new(tx, self, key)
     }
 
-    /// The least key and its value.
+    /// Returns the least key and its value, or `None` if the map is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -483,31 +486,33 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn first(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next().transpose()
     }
 
-    /// The greatest key and its value.
+    /// Returns the greatest key and its value, or `None` if the map is empty.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.iter(tx).next_back().transpose()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether the map has no keys.
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| self.tree(tx)?.is_empty(tx))
     }
 
-    /// Number of keys, at the same cost for a map of any size. A transaction that asks and also writes conflicts with those that insert or remove keys at the
-    /// same time. Insertions and removals do not conflict because of the counts: each worker has its own line.
+    /// Returns the number of keys, in the same time for a map of any size. A transaction that calls this and also writes conflicts with transactions
+    /// that insert or remove keys at the same time. Insertions and removals by different threads do not conflict because of the count: each worker
+    /// counts on a cache line of its own.
     ///
-    /// A map that an earlier version of the library has made is counted by a walk over its leaves until it was opened as a table of a database.
+    /// In a map that was created by an earlier version of the library, a walk over the leaves counts the keys, until the map is opened as a table of
+    /// a database.
     ///
     /// ```
     /// # use strandline::*;
@@ -520,7 +525,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`OrderedMap::get`].
+    /// Returns the same errors as [`OrderedMap::get`].
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| self.tree(tx)?.len(tx))
     }
@@ -535,12 +540,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         tx.words(|tx| self.tree(tx)?.is_counted(tx))
     }
 
-    /// Lets a map that is not counted be counted from now on.
+    /// Makes the map count its keys from now on, if it does not yet.
     pub(crate) fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| self.tree_to_write(tx)?.start_counting(tx))
     }
 
-    /// All keys and values in order, from either end.
+    /// Returns an iterator over all keys and values, in order and from either end.
     ///
     /// ```
     /// # use strandline::*;
@@ -559,8 +564,8 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.range_of(tx, Bound::Unbounded, Bound::Unbounded)
     }
 
-    /// The keys in `keys` and their values in order, from either end. Keys that come, go or change while the iteration
-    /// is under way are returned as they are or as they were.
+    /// Returns an iterator over the keys in `keys` and their values, in order and from either end. Pairs that the transaction inserts, removes or
+    /// changes during the iteration are returned as they are now or as they were.
     ///
     /// ```
     /// # use strandline::*;
@@ -586,7 +591,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.range_of(tx, keys.start_bound().map(bytes), keys.end_bound().map(bytes))
     }
 
-    /// The keys that begin with `prefix`, and their values in order, from either end: [`Prefix`].
+    /// Returns an iterator over the keys that begin with `prefix`, and their values, in order and from either end. See [`Prefix`].
     pub fn prefix<'v, C: Control>(
         self,
         tx: &'v View<'p, C>,
@@ -595,7 +600,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         self.with_prefix(tx, KeyBytes::of_prefix(prefix).as_slice())
     }
 
-    /// The keys whose bytes begin with `prefix`.
+    /// Returns an iterator over the keys whose encoded bytes begin with `prefix`, and their values.
     pub(crate) fn with_prefix<'v, C: Control>(
         self,
         tx: &'v View<'p, C>,
@@ -616,7 +621,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         Range { tx, map: self, from, to, front, back, batch: 4, walk, ahead, is_over: false }
     }
 
-    /// Looks the map and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    /// Checks the map and everything that it refers to, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -629,7 +634,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -644,22 +649,22 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Removes all keys and gives the map's memory back. Collections in its values are destroyed; what these point to stays. Every copy of
-    /// this handle dangles from then on.
+    /// Removes all keys and frees the map's memory. Collections in its values are destroyed; objects that the values point to are kept. Every copy of
+    /// this handle dangles afterwards.
     ///
-    /// One transaction has to hold all of it: a large map is emptied by several that remove keys.
+    /// One transaction has to hold all these changes. To destroy a large map, remove its keys in several transactions first.
     ///
     /// # Errors
-    /// As [`OrderedMap::insert`].
+    /// Returns the same errors as [`OrderedMap::insert`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        // Their collections are destroyed when the map is no more: in a circle the next one finds it gone.
+        // Collections in the values are destroyed after the map itself. In a cycle, the next collection then finds that the map no longer exists.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
             let tree = self.tree_to_write(tx)?;
             if tx.read(self.number())? != 0 {
-                return Err(
-                    tx.fail(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()))
-                );
+                return Err(tx.fail(Error::Parameter(
+                    "this is a table of a catalogue: delete it with Tables::delete".into(),
+                )));
             }
             tree.destroy(tx)?;
             tx.write(self.raw.at, 0)?;

@@ -1,4 +1,4 @@
-//! The blocks of an ordered map: its header, and the tree whose pages have its pairs.
+//! The blocks of an ordered map: its header, and the tree whose pages hold its pairs.
 
 use crate::value::check::{Checker, Pair};
 use crate::value::pointer::{check_block, read_tagged};
@@ -8,23 +8,23 @@ use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{PageTree, Survey};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-/// Words of a map's header that its tag and the tree's header take.
+/// Number of words in a map's header: its tag and the header of the tree.
 pub(crate) const HEADER_WORDS: usize = 1 + PageTree::HEADER_WORDS;
-/// Bytes of the largest pages: what the system reads where one is touched.
+/// Size of the largest pages in bytes. The operating system reads this much when a thread touches one of them.
 pub(crate) const PAGE_BYTES: u64 = strandline_core::memory::PAGE_BYTES;
 
-/// The tag of a map whose keys and values have these layouts.
+/// Returns the tag of a map whose keys and values have these layouts.
 pub(crate) const fn tag(key: u64, value: u64) -> u64 {
     layout::tag(layout::field(layout::field(layout::begin("OrderedMap", 2), "", key), "", value))
 }
 
-/// The tree of the map whose header is at `at`, with the tag `tag`.
+/// Returns the tree of the map whose header is at `at`, which must have the tag `tag`.
 pub(crate) fn tree(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<PageTree, Abort> {
     let [_, header @ ..] = read_tagged::<HEADER_WORDS>(tx, at, tag, "OrderedMap")?;
     PageTree::of_header(tx, at.word(1), header)
 }
 
-/// As [`tree`], if it may be written.
+/// Like [`tree`], but also checks that the header may be written.
 pub(crate) fn tree_to_write(
     tx: &mut impl Transaction,
     at: PersistentAddress,
@@ -34,7 +34,7 @@ pub(crate) fn tree_to_write(
     tree(tx, at, tag)
 }
 
-/// Looks the map at `at` over, which has the tag `tag`.
+/// Checks the map at `at`, which must have the tag `tag`, and calls `pair` for each of its pairs.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,

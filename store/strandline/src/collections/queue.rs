@@ -1,16 +1,16 @@
-//! A first-in-first-out queue without bound.
+//! A first-in-first-out queue without a bound.
 //!
 //! ```text
-//! header   word 0 tag · word 1 a table's number, else 0
+//! header   word 0 tag · word 1 the number of the table, 0 if the queue is no table
 //!          word 8, on a line of its own: the last node, 0 if there is none · word 9 items pushed
 //!          word 16, on a line of its own: the first node, 0 if there is none · word 17 items popped
 //! node     word 0 tag · word 1 the next node, 0 at the end · word 2 bytes in the item · then the item
 //! ```
 //!
-//! A push changes the line of the last node, and a pop that of the first node, so that they conflict only if these are the same node. Each counts in the line
-//! that it changes, and the number of items is the difference. Both counts start again when an item is pushed to an empty queue. Bit 0 of the addresses of the
-//! first and the last node is set if there are counts. Queues in pools of format version 5 have none until they are empty or opened as a table; until then
-//! a walk counts their items.
+//! A push changes the line of the last node, and a pop that of the first node, so that they conflict only if the queue has a single node. Each also
+//! counts in the line that it changes; the number of items is the difference of the two counts. Both counts restart when an item is pushed to an
+//! empty queue. Bit 0 of the addresses of the first and the last node is set if there are counts. A queue in a pool of format version 5 has no counts
+//! until it has been empty or has been opened as a table. Until then a walk counts its items.
 
 use crate::value::check::{Checker, Element, Look};
 use crate::value::persist::{Persist, Stored, replaced};
@@ -28,17 +28,17 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 
 const LAST: u64 = 8;
 const FIRST: u64 = 16;
-/// Set in the addresses of the first and the last node if counts follow them.
+/// The bit in the addresses of the first and the last node that says that a count follows.
 const COUNTED: u64 = 1;
 pub(crate) const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
 const ITEM: u64 = 3;
-/// The name of items in errors of a [`Walk`].
+/// The name of an item in errors of a [`Walk`].
 const NODE: &str = "a queue's item";
 
 handle! {
-    /// A queue of items of any size, first in, first out, as long as there is room in the pool.
+    /// A first-in-first-out queue of items of any size, which grows as long as the pool has room.
     ///
     /// ```
     /// # use strandline::*;
@@ -61,11 +61,11 @@ handle! {
 
 persist_handle!('p, Queue<T: Persist<'p>>, "Queue", owned: true);
 
-/// A word of the header that leads to the first or to the last node, and the count behind it.
+/// A word of the header with the address of the first or of the last node, and the count that follows it.
 #[derive(Clone, Copy)]
 struct End {
     node: PersistentAddress,
-    /// `None`: the queue has no counts, or the queue is empty.
+    /// `None` if the queue has no counts or is empty.
     count: Option<u64>,
 }
 
@@ -83,13 +83,13 @@ impl End {
         }
     }
 
-    /// The end once it has moved to `node`, by an item that was pushed or popped.
+    /// Returns the end after a push or a pop has moved it to `node` and counted an item.
     fn moved_to(self, node: PersistentAddress) -> Self {
         Self { node, count: self.count.map(|count| count.wrapping_add(1)) }
     }
 }
 
-/// The number of items of the queue at `at`, if it is known without a walk.
+/// Returns the number of items of the queue at `at`, or `None` if only a walk could count them.
 fn counted(tx: &mut impl Read, at: PersistentAddress) -> Result<Option<u64>, Abort> {
     let first = End::load(tx, at.word(FIRST))?;
     if first.node.is_null() {
@@ -99,7 +99,7 @@ fn counted(tx: &mut impl Read, at: PersistentAddress) -> Result<Option<u64>, Abo
     Ok(End::load(tx, at.word(LAST))?.count.map(|pushed| pushed.wrapping_sub(popped)))
 }
 
-/// Whether the links from `node` on come back to one of the nodes that they have led to.
+/// Returns whether the links from `node` on form a cycle.
 #[cold]
 fn runs_in_a_circle(
     tx: &mut impl Read,
@@ -121,16 +121,16 @@ fn runs_in_a_circle(
 
 #[cold]
 fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
-    tx.fail(Error::damaged(format!("a queue runs in a circle at {:#x}", at.offset())))
+    tx.fail(Error::damaged(format!("the links of a queue form a cycle at {:#x}", at.offset())))
 }
 
-/// The tags of a queue whose items have this layout, and of its nodes.
+/// Returns the tags of a queue whose items have this layout, and of its nodes.
 pub(crate) const fn tags(item: u64) -> (u64, u64) {
     let tag = layout::tag(layout::field(layout::begin("Queue", 1), "", item));
     (tag, layout::tag(layout::field(layout::begin("Queue node", 1), "", item)))
 }
 
-/// Counts the items of the queue at `at`, whose nodes have the tag `node_tag`, by a walk.
+/// Counts the items of the queue at `at` by a walk. Its nodes must have the tag `node_tag`.
 pub(crate) fn count(tx: &mut impl Read, at: PersistentAddress, node_tag: u64) -> Result<u64, Abort> {
     let (mut count, mut guard) = (0, CircleGuard::default());
     let mut node = End::load(tx, at.word(FIRST))?.node;
@@ -151,7 +151,7 @@ pub(crate) fn count(tx: &mut impl Read, at: PersistentAddress, node_tag: u64) ->
     Ok(count)
 }
 
-/// Looks the queue at `at` over, whose nodes have the tag `node_tag`, and hands its items on.
+/// Checks the queue at `at`, whose nodes must have the tag `node_tag`, and calls `item` for each of its items.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,
@@ -165,7 +165,7 @@ pub(crate) fn survey<'v, 'p>(
     let Some(((first, last), counted)) = ends else { return Ok(()) };
     let (mut node, mut before, mut items) = (first.node, PersistentAddress::NULL, 0);
     while !node.is_null() {
-        // The block is checked once it is known how long it must be.
+        // The node says how long its block must be, so the block is checked after its header was read.
         let found = checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, node_tag, "Queue item"))?;
         let Some([_, next, bytes]) = found else { return Ok(()) };
         if !checker.block(node, ITEM + bytes.div_ceil(8), NODE)? {
@@ -180,11 +180,14 @@ pub(crate) fn survey<'v, 'p>(
         node = PersistentAddress::new(next);
     }
     if before != last.node || first.count.is_some() != last.count.is_some() {
-        checker.damaged(format!("the queue at {:#x} ends at another item than it says", at.offset()));
+        checker.damaged(format!(
+            "the last item of the queue at {:#x} is not the one in its header",
+            at.offset()
+        ));
     } else if counted.is_some_and(|counted| counted != items) {
         let counted = counted.unwrap_or_default();
         checker.damaged(format!(
-            "the queue at {:#x} has {items} items, and its counts say {counted}",
+            "the queue at {:#x} has {items} items, but its counts say {counted}",
             at.offset()
         ));
     }
@@ -198,12 +201,12 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// Creates an empty queue.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self> {
         Self::with_tag(tx, Self::TAG)
     }
 
-    /// An empty queue with a tag that is known otherwise.
+    /// Creates an empty queue with this tag, for a caller that does not know the type.
     pub(crate) fn with_tag(tx: &Tx<'p, impl Control>, tag: u64) -> Result<Self> {
         tx.words(|tx| {
             let at = tx.alloc(8 * HEADER_WORDS as u64)?;
@@ -218,12 +221,12 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         self.raw.at
     }
 
-    /// The queue whose header is at `at`, if it is one: each operation looks.
+    /// Returns the queue whose header is at `at`. Nothing is checked here: each operation checks the header.
     pub(crate) fn of(at: PersistentAddress) -> Self {
         Self::at(at)
     }
 
-    /// Where a table's number stands, which a queue of no table has not.
+    /// Returns the address of the word with the number of the table, which is 0 in a queue that is no table.
     pub(crate) fn number(self) -> PersistentAddress {
         self.raw.at.word(1)
     }
@@ -238,20 +241,21 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         self.tagged(tx)
     }
 
-    /// Puts an item at the end.
+    /// Appends an item at the end of the queue.
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; the pool is full; a conflict, a full log.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the queue was destroyed, and an error if the pool or the log is full, or after a
+    /// conflict.
     pub fn push(self, tx: &Tx<'p, impl Control>, item: &T) -> Result<()> {
         self.push_encoded(tx, Self::NODE_TAG, item.bytes(), |words| item.encode(words))
     }
 
-    /// The tag of what holds an item.
+    /// Returns the tag of the queue's nodes.
     pub(crate) fn node_tag() -> u64 {
         Self::NODE_TAG
     }
 
-    /// As `push`, of an item of `bytes` bytes that `encode` writes, in what has the tag `tag`.
+    /// Like `push`, for an item of `bytes` bytes that `encode` writes, in a node that gets the tag `tag`.
     pub(crate) fn push_encoded(
         self,
         tx: &Tx<'p, impl Control>,
@@ -278,7 +282,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         })
     }
 
-    /// The item of a node, and the node behind it.
+    /// Returns the item of a node, and the next node.
     fn load(
         tx: &mut impl Read,
         walk: &mut Walk,
@@ -293,7 +297,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         }
     }
 
-    /// Takes the item at the front, if there is one, with the collections in it.
+    /// Removes the item at the front and returns it with its collections, or `None` if the queue is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -307,7 +311,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::push`].
+    /// Returns the same errors as [`Queue::push`].
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         let popped = tx.words(|tx| {
             let at = self.check_to_write(tx)?;
@@ -332,7 +336,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         Ok(popped)
     }
 
-    /// The item at the front, which stays.
+    /// Returns the item at the front without removing it, or `None` if the queue is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -346,15 +350,15 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the queue was destroyed; a conflict.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the queue was destroyed, and an error after a conflict.
     pub fn front(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.iter(tx)?.next().transpose()
     }
 
-    /// Whether there are no items.
+    /// Returns whether the queue has no items.
     ///
     /// # Errors
-    /// As [`Queue::front`].
+    /// Returns the same errors as [`Queue::front`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
@@ -362,8 +366,9 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         })
     }
 
-    /// The items, from front to end. One that is popped before it was returned ends the iteration with
-    /// [`Error::Dangling`](crate::Error::Dangling). So may pops from other queues do, if both are popped while this one is iterated over.
+    /// Returns an iterator over the items, from front to end. If the transaction pops an item before the iterator has returned it, the iteration ends
+    /// with [`Error::Dangling`](crate::Error::Dangling). Pops from other queues during the iteration can have the same effect if items of this queue
+    /// are popped, too.
     ///
     /// ```
     /// # use strandline::*;
@@ -379,7 +384,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::front`].
+    /// Returns the same errors as [`Queue::front`].
     pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let next = tx.words(|words| {
             let at = self.tagged(words)?;
@@ -390,9 +395,11 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         Ok(Iter { tx, queue: self, first: next, next, popped, returned: 0, guard, walk })
     }
 
-    /// Number of items, at the same cost for a queue of any length. A transaction that asks and also writes conflicts with those that push or pop at the same time.
+    /// Returns the number of items, in the same time for a queue of any length. A transaction that calls this and also writes conflicts with
+    /// transactions that push or pop at the same time.
     ///
-    /// A queue that an earlier version of the library has made is counted by a walk until it has been empty once, or was opened as a table of a database.
+    /// In a queue that was created by an earlier version of the library, a walk counts the items, until the queue has been empty or has been opened
+    /// as a table of a database.
     ///
     /// ```
     /// # use strandline::*;
@@ -405,7 +412,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::front`].
+    /// Returns the same errors as [`Queue::front`].
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
@@ -432,7 +439,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         })
     }
 
-    /// Gives a queue without counts such ones.
+    /// Gives the queue counts, if it has none.
     pub(crate) fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
@@ -462,7 +469,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::push`].
+    /// Returns the same errors as [`Queue::push`].
     pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         while let Some(item) = self.pop(tx)? {
             replaced(tx, &item, None)?;
@@ -470,7 +477,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         Ok(())
     }
 
-    /// Looks the queue and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    /// Checks the queue and everything that it refers to, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -483,7 +490,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -502,17 +509,19 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         })
     }
 
-    /// Removes all items and gives the queue's memory back. Every copy of this handle dangles from then on.
+    /// Removes all items and frees the queue's memory. Collections in the items are destroyed. Every copy of this handle dangles afterwards.
     ///
     /// # Errors
-    /// As [`Queue::push`].
+    /// Returns the same errors as [`Queue::push`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         let number = tx.words(|tx| {
             let at = self.check_to_write(tx)?;
             tx.read(at.word(1))
         })?;
         if number != 0 {
-            return Err(Error::Parameter("a table is deleted by its catalogue: Tables::delete".into()));
+            return Err(Error::Parameter(
+                "this is a table of a catalogue: delete it with Tables::delete".into(),
+            ));
         }
         self.clear(tx)?;
         tx.words(|tx| {
@@ -522,7 +531,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     }
 }
 
-/// The items of a [`Queue`].
+/// An iterator over the items of a [`Queue`]. [`Queue::iter`] creates it.
 ///
 /// ```
 /// # use strandline::*;
@@ -547,10 +556,10 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
 pub struct Iter<'v, 'p, T, C: Control = Stm> {
     tx: &'v View<'p, C>,
     queue: Queue<'p, T>,
-    /// The first item when it began.
+    /// The first item of the queue when the iteration began.
     first: PersistentAddress,
     next: PersistentAddress,
-    /// Items that the transaction had popped when it began.
+    /// Number of items that the transaction had popped from any queue when the iteration began.
     popped: u64,
     returned: u64,
     guard: CircleGuard,
@@ -568,14 +577,14 @@ impl<'p, T: Persist<'p>, C: Control> Iterator for Iter<'_, 'p, T, C> {
         let walk = &mut self.walk;
         let suspicious = self.guard.closes(here);
         let first = self.first;
-        // The next item may be among the popped ones, and its memory hold one that was pushed since, behind others.
+        // The next item may have been popped, and its memory may hold an item that was pushed since, behind others.
         let may_be_gone = self.tx.popped.get() - self.popped > self.returned;
         let loaded = self.tx.words(|tx| {
             let at = queue.tagged(tx)?;
             if may_be_gone && ![first, here].contains(&End::load(tx, at.word(FIRST))?.node) {
                 return Err(tx.fail(Error::Dangling { at: here.offset(), expected: "Queue item" }));
             }
-            // A node may also have been freed and used again for another item, behind this one.
+            // The memory of a node may also have been freed and used again for a later item, which is no cycle.
             if suspicious && runs_in_a_circle(tx, walk, here, Queue::<T>::NODE_TAG)? {
                 return Err(circle(tx, here));
             }

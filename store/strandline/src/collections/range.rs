@@ -1,10 +1,10 @@
 //! Iteration over an ordered map, from either end.
 //!
-//! Pairs are fetched in batches, at first few, then more, as words one after the other in one buffer. Where the next batch
-//! begins is a key, so that it does not matter what becomes of the trees in the meantime.
+//! Pairs are fetched in batches, small ones first and larger ones later, as words in one buffer. A range remembers a key as the place where the next
+//! batch begins, so that the tree may change between two batches.
 //!
-//! *Iteration ends at the end.* A batch is full when it holds as many pairs as are asked for, or at least one pair and so many words. So a batch
-//! without a pair says that nothing is left between the bounds, however long the values are.
+//! *An empty batch is the end.* A batch is full when it holds as many pairs as were asked for, or when it holds at least one pair and a maximum of
+//! words. So a batch without a pair shows that no pair is left between the bounds, however long the values are.
 
 use std::ops::{Bound, ControlFlow, Range as Between};
 
@@ -17,7 +17,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::structures::{Cell, Leaf, Walk};
 use strandline_core::transaction::{Abort, Read};
 
-/// The keys and values of an [`OrderedMap`], or of a range of it.
+/// An iterator over the keys and values of an [`OrderedMap`], or of a range of it. [`OrderedMap::iter`] and [`OrderedMap::range`] create it.
 ///
 /// ```
 /// # use strandline::*;
@@ -35,42 +35,42 @@ use strandline_core::transaction::{Abort, Read};
 pub struct Range<'v, 'p, K, V, C: Control = Stm> {
     pub(crate) tx: &'v View<'p, C>,
     pub(crate) map: OrderedMap<'p, K, V>,
-    /// What has not been fetched yet lies between these.
+    /// The bounds of the pairs that have not been fetched yet.
     pub(crate) from: Bound<Vec<u8>>,
     pub(crate) to: Bound<Vec<u8>>,
     pub(crate) front: Batch,
-    /// The greatest key first.
+    /// Has the greatest key first.
     pub(crate) back: Batch,
-    /// Pairs to fetch next time.
+    /// Number of pairs to fetch next time.
     pub(crate) batch: usize,
     pub(crate) walk: Walk,
     pub(crate) ahead: Ahead,
-    /// Nothing is left between the bounds, or fetching it has failed.
+    /// True if no pair is left between the bounds, or after an error.
     pub(crate) is_over: bool,
 }
 
-/// The name of values outside of their page in errors of a [`Walk`].
+/// The name of a value outside of its page in errors of a [`Walk`].
 const VALUE: &str = "an ordered map's value";
 
-/// The most pairs in a batch.
+/// The largest number of pairs in a batch.
 const BATCH: usize = 128;
-/// Words that a batch of [`BATCH`] pairs may take before it is full.
+/// Number of words at which a batch is full, even if it has fewer pairs than were asked for.
 const FULL: usize = 1 << 16;
-/// A page is copied as a whole if one in so many of its pairs is fetched, at least.
+/// A page is copied as a whole if at least one in this many of its pairs is fetched.
 const WORTHWHILE: usize = 4;
 
 /// Pairs that were fetched.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The words of pages and of values outside of them, and room for more behind `used` words.
+    /// The words of pages, and of values outside of pages. Beyond `used` words the buffer is free.
     words: Vec<u64>,
     used: usize,
     pairs: Vec<Pair>,
-    /// Pairs that were taken from the front.
+    /// Number of pairs that were taken from the front.
     taken: usize,
 }
 
-/// Where key and value of a pair begin among the words of its batch, and how many bytes they have.
+/// The positions of a pair's key and value in the words of its batch, and their lengths in bytes.
 #[derive(Clone, Copy)]
 struct Pair {
     key: usize,
@@ -98,7 +98,7 @@ impl Batch {
         self.taken == self.pairs.len()
     }
 
-    /// Room for so many more words: where they begin.
+    /// Reserves `words` more words, and returns the position of the first of them.
     fn room(&mut self, words: usize) -> usize {
         let begin = self.used;
         self.used += words;
@@ -108,7 +108,7 @@ impl Batch {
         begin
     }
 
-    /// Fetches the pairs of a leaf until there are `limit`; whether it is to be the last leaf.
+    /// Fetches the pairs of a leaf until there are `limit`. Returns `Break` if the batch is full, so that no further leaf is to be read.
     fn leaf(
         &mut self,
         tx: &mut impl Read,
@@ -146,14 +146,14 @@ impl Batch {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Whether `pair` comes behind the last pair in the direction of the iteration, as each pair of an undamaged tree does.
+    /// Returns whether `pair` follows the last pair in the direction of the iteration, as each pair of an undamaged tree does.
     fn is_beyond(&self, pair: Pair, ascending: bool) -> bool {
         let Some(&last) = self.pairs.last() else { return true };
         let (last, key) = (self.key(last), self.key(pair));
         if ascending { last < key } else { key < last }
     }
 
-    /// Reads the words of a leaf: where they are.
+    /// Reads all words of a leaf, and returns their positions.
     fn page(&mut self, tx: &mut impl Read, leaf: &Leaf) -> Result<Between<usize>, Abort> {
         let begin = self.room(leaf.words());
         let words = begin..self.used;
@@ -161,7 +161,7 @@ impl Batch {
         Ok(words)
     }
 
-    /// Reads key and value of a cell.
+    /// Reads the key and the value of a cell.
     fn cell(&mut self, tx: &mut impl Read, walk: &mut Walk, cell: &Cell) -> Result<Pair, Abort> {
         let mut key_bytes = Vec::new();
         cell.read_key(tx, &mut key_bytes)?;
@@ -190,31 +190,31 @@ impl Batch {
     }
 }
 
-/// Batches that are read ahead after one that had to wait for the disk.
+/// Number of batches that are read ahead after one that had to wait for the disk.
 const BATCHES_AHEAD: u32 = 16;
-/// Batches to each question how often the thread has waited, until it has: the question takes as long as some rows.
+/// Number of batches between two reads of the thread's count of waits, until the thread has waited. Such a read takes as long as some rows.
 const ASK_EVERY: u32 = 16;
-/// Bytes to read behind a batch, at first and at most.
+/// Number of bytes to read ahead of a batch: the first amount and the largest one.
 const FURTHER: Between<u64> = 1 << 16..1 << 22;
 
-/// Whether what a range fetches has to come from the disk: then the pages of a whole batch are asked for at once.
+/// Decides whether to read ahead. If the batches of a range have to wait for the disk, the pages of a whole batch are requested together.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// How often the thread had waited for the disk when it was last asked.
+    /// The thread's count of waits for the disk when it was last read.
     waited: Option<u64>,
-    /// Batches since then.
+    /// Number of batches since then.
     unasked: u32,
-    /// It had waited for a batch of this range.
+    /// True if the thread has waited for a batch of this range.
     has_waited: bool,
-    /// Batches that are still to be read ahead.
+    /// Number of batches that are still to be read ahead.
     batches: u32,
-    /// Bytes to read behind them: more, the longer it lasts.
+    /// Number of bytes to read ahead of them. It doubles from batch to batch.
     further: u64,
 }
 
 impl Ahead {
-    /// How many bytes to read behind the next batch, if it is to be read ahead, since one of the last had to wait. `now`: how often the
-    /// thread has waited for the disk.
+    /// Returns the number of bytes to read ahead of the next batch, or `None` if none of the last batches had to wait for the disk. `now` returns the
+    /// thread's count of waits for the disk.
     fn further(&mut self, now: impl FnOnce() -> u64) -> Option<u64> {
         self.unasked += 1;
         if !self.has_waited && self.waited.is_some() && self.unasked < ASK_EVERY {
@@ -233,14 +233,14 @@ impl Ahead {
 
 #[cold]
 fn astray(tx: &mut impl Read) -> Abort {
-    tx.fail(Error::damaged("an ordered map has a key astray"))
+    tx.fail(Error::damaged("a key of an ordered map is out of order"))
 }
 
 fn slice_of(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     bound.as_ref().map(Vec::as_slice)
 }
 
-/// Whether a key lies between bounds.
+/// Returns whether a key is between the bounds.
 fn contains((from, to): (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool {
     let is_from = match from {
         Bound::Included(from) => key >= from,
@@ -256,7 +256,7 @@ fn contains((from, to): (Bound<&[u8]>, Bound<&[u8]>), key: &[u8]) -> bool {
 }
 
 impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
-    /// Fetches the next pairs at one end, where none is left.
+    /// Fetches the next pairs at one end, where the last batch is used up.
     fn fetch(&mut self, ascending: bool) -> Result<()> {
         let map = self.map;
         let found = if ascending { &mut self.front } else { &mut self.back };
@@ -270,7 +270,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
             tree.scan(tx, walk, bounds, (ascending, further), |tx, walk, leaf| {
                 found.leaf(tx, walk, leaf, (ascending, limit))
             })?;
-            // So that each is fetched once, whatever the pages say.
+            // A page may be damaged. A key outside the bounds would be fetched twice.
             let ends = [found.pairs.first(), found.pairs.last()].into_iter().flatten();
             if ends.copied().any(|pair| !contains(bounds, found.key(pair))) {
                 return Err(astray(tx));
@@ -286,7 +286,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         Ok(())
     }
 
-    /// The next pair at one end: what `read` makes of it.
+    /// Takes the next pair at one end, and returns the result of `read` for it.
     fn pull<R>(
         &mut self,
         ascending: bool,
@@ -306,7 +306,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         }
     }
 
-    /// Fetches where no pair is left at one end: the next one, and whether it was fetched from the front.
+    /// Fetches a batch, since the last one of this end is used up. Returns the next pair, and whether it is from the front batch.
     #[inline(never)]
     fn more(&mut self, ascending: bool) -> Result<Option<(bool, Pair)>> {
         if !self.is_over
@@ -316,7 +316,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         }
         let (own, other) =
             if ascending { (&mut self.front, &mut self.back) } else { (&mut self.back, &mut self.front) };
-        // The last ones may have been fetched from the other end.
+        // The last pairs may already have been fetched from the other end.
         let found = own.take_first().map(|pair| (ascending, pair));
         Ok(found.or_else(|| other.take_last().map(|pair| (!ascending, pair))))
     }
@@ -324,14 +324,16 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
     #[cold]
     fn invalid(&mut self) -> Error {
         let at = self.map.address().offset();
-        let damaged =
-            format!("an ordered map at {at:#x} has an impossible key, or no value of type {}", V::NAME);
+        let damaged = format!(
+            "the ordered map at {at:#x} has a key that is not valid, or a value that is not of type {}",
+            V::NAME
+        );
         let error = self.tx.words(|tx| Err::<(), _>(tx.fail(Error::damaged(damaged))));
         let error = error.expect_err("it has failed");
         self.end(error)
     }
 
-    /// Nothing comes after an error.
+    /// Ends the iteration: after an error no pair follows.
     fn end(&mut self, error: Error) -> Error {
         self.is_over = true;
         self.front.clear();
@@ -361,7 +363,8 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         })
     }
 
-    /// As `next`, with what `read` makes of the key and of the value, which is a string or bytes and gets no memory of its own.
+    /// Like `next`, but returns the result of `read`, which is called with the key and the value. The value is a string or bytes, and is read without
+    /// an allocation for each value.
     ///
     /// ```
     /// # use strandline::*;
@@ -385,7 +388,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         self.pull_with(true, read)
     }
 
-    /// As [`next_with`](Self::next_with), from the other end.
+    /// Like [`next_with`](Self::next_with), from the other end.
     pub fn next_back_with<R>(&mut self, read: impl FnOnce(K, &V::Borrowed) -> R) -> Option<Result<R>>
     where
         V: Readable,
@@ -417,12 +420,12 @@ mod tests {
     fn what_waits_for_the_disk_is_read_ahead_for_some_batches() {
         let mut ahead = Ahead::default();
         let mut further = |now| ahead.further(|| now);
-        // What the thread waited for before the range began does not count.
+        // Waits from before the range began do not count.
         assert!((0..ASK_EVERY).all(|_| further(7).is_none()));
         assert_eq!([8, 8, 8].map(&mut further), [1 << 16, 1 << 17, 1 << 18].map(Some));
         let rest = (3..BATCHES_AHEAD).filter(|_| further(8).is_some()).count();
         assert_eq!((rest as u32 + 3, further(8)), (BATCHES_AHEAD, None));
-        // It begins small again, and has a bound.
+        // The amount restarts at the smallest, and has a bound.
         assert_eq!(further(9), Some(FURTHER.start));
         assert_eq!((10..40).map(&mut further).last(), Some(Some(FURTHER.end)));
     }

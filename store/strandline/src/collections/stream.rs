@@ -12,10 +12,11 @@ use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::structures::{Cell, StoredValue, ValueWriter};
 
-/// Reads the bytes of a value, in order or from anywhere on, without having all of them in memory: see [`Table::reader`](crate::Table::reader).
+/// Reads the bytes of a value, in order or from any position, without loading all of them into memory. [`Table::reader`](crate::Table::reader)
+/// creates it.
 ///
-/// Each call is an operation of the transaction or snapshot that it reads by, so a [`BufReader`](std::io::BufReader) pays where few bytes are read at a time. If
-/// the same transaction changes the value meanwhile, what is read is undefined.
+/// Each call is an operation of the reader's transaction or snapshot. Use a [`BufReader`](std::io::BufReader) to read few bytes at a time. If the
+/// same transaction changes the value meanwhile, the bytes that are read are unspecified.
 pub struct ValueReader<'t, 'p, C: Control> {
     tx: &'t View<'p, C>,
     value: StoredValue,
@@ -23,24 +24,24 @@ pub struct ValueReader<'t, 'p, C: Control> {
 }
 
 impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
-    /// The reader of a cell's value.
+    /// Creates a reader of a cell's value.
     pub(crate) fn of(tx: &'t View<'p, C>, cell: &Cell) -> Result<Self> {
         Ok(Self { tx, value: tx.words(|tx| cell.stored_value(tx))?, at: 0 })
     }
 
-    /// Returns the pieces of the whole value as they lie in memory, if all of them are lent; `None` where the value must be read.
+    /// Returns the pieces of the whole value where they are in memory, if all of them are lent, and `None` if the value must be copied.
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     ///
     /// # Safety
-    /// The caller reads no piece after the transaction or snapshot has ended by which this reads.
+    /// The caller must not read the pieces after the end of the transaction or snapshot from which this reads.
     pub(crate) unsafe fn lent_pieces(&self) -> Result<Option<Vec<NonNull<[u8]>>>> {
-        // SAFETY: the value is one of an `OrderedMap`, whose extents nobody knows but its tree; the rest is as the caller promises.
+        // SAFETY: the value is part of an `OrderedMap`, and only its tree refers to its extents. The caller promises the rest.
         self.tx.words(|tx| unsafe { self.value.lent_pieces(tx) })
     }
 
-    /// Bytes of the whole value.
+    /// Returns the number of bytes in the whole value.
     ///
     /// ```
     /// # use strandline::*;
@@ -72,7 +73,7 @@ impl<'t, 'p, C: Control> ValueReader<'t, 'p, C> {
 }
 
 impl<C: Control> ValueReader<'_, '_, C> {
-    /// Reads the bytes of the value from byte number `at` on, as many as `into` has, wherever the reader stands.
+    /// Reads bytes of the value from the offset `at` on, until `into` is full. The position of the reader does not matter and does not change.
     ///
     /// ```
     /// # use strandline::*;
@@ -89,20 +90,21 @@ impl<C: Control> ValueReader<'_, '_, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: the value ends before; a conflict.
+    /// Returns [`Error::Parameter`] if the value does not have that many bytes from `at` on, and an error after a conflict.
     pub fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
         let bytes = self.len();
         if at.checked_add(into.len() as u64).is_none_or(|end| end > bytes) {
-            let what = format!("a value of {bytes} bytes has not {} from byte number {at} on", into.len());
+            let what =
+                format!("a value of {bytes} bytes does not have {} bytes from offset {at} on", into.len());
             return Err(Error::Parameter(what));
         }
         self.tx.words(|tx| self.value.read_at(tx, at, into))
     }
 
-    /// Writes the value to `to`, from where the reader stands to the end, and returns how many bytes those were. At a snapshot or in a transaction that only
-    /// reads, `to` gets the bytes of a large value as they lie in memory, of which no copy is made.
+    /// Writes the value to `to`, from the reader's position to the end, and returns the number of bytes written. In a snapshot or in a transaction
+    /// that only reads, a large value is written directly from the pool's memory, without a copy.
     ///
-    /// If the transaction has to run again, which a snapshot never has to, `to` may have got some of the bytes.
+    /// If the transaction has to run again, `to` may already have received some of the bytes. A snapshot never runs again.
     ///
     /// ```
     /// # use strandline::*;
@@ -119,7 +121,7 @@ impl<C: Control> ValueReader<'_, '_, C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]: `to` failed; a conflict. A use of the transaction in `to` is [`Error::Parameter`].
+    /// Returns [`Error::Io`] if `to` fails, [`Error::Parameter`] if `to` uses the transaction, and an error after a conflict.
     pub fn write_to(&mut self, mut to: impl Write) -> Result<u64> {
         let (mut written, mut failed) = (0, Ok(()));
         let mut write = |piece: &[u8]| match to.write_all(piece) {
@@ -128,11 +130,11 @@ impl<C: Control> ValueReader<'_, '_, C> {
                 ControlFlow::Continue(())
             }
             Err(error) => {
-                failed = Err(Error::io("write a value where it is wanted", error));
+                failed = Err(Error::io("write a value to the given writer", error));
                 ControlFlow::Break(())
             }
         };
-        // SAFETY: the value is one of an `OrderedMap`, whose extents nobody knows but its tree.
+        // SAFETY: the value is part of an `OrderedMap`, and only its tree refers to its extents.
         let read = self.tx.words(|tx| unsafe { self.value.for_each_piece(tx, self.at, &mut write) });
         self.at += written;
         read.and(failed).map(|()| written)
@@ -171,7 +173,8 @@ impl<C: Control> Seek for ValueReader<'_, '_, C> {
 }
 
 impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
-    /// Gives `key` a value of `bytes` bytes, which are read from `from`: as [`set`](Self::set), but piece by piece. `from` may use the transaction.
+    /// Sets the value of `key` to the `bytes` bytes that `from` returns. Like [`set`](Self::set), but copies piece by piece. `from` may use the
+    /// transaction.
     pub(crate) fn set_from_encoded(
         self,
         tx: &Tx<'p, impl Control>,
@@ -208,7 +211,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         })
     }
 
-    /// Reads the value of `key` piece by piece, if it is there.
+    /// Returns a reader of the value of `key`, or `None` if the map does not have the key.
     pub(crate) fn reader_encoded<'t, C: Control>(
         self,
         tx: &'t View<'p, C>,

@@ -1,8 +1,8 @@
 //! A vector that grows without moving its elements.
 //!
 //! ```text
-//! header      word 0 tag · word 1 length · word 2 address of the directory · word 3 its slots
-//! directory   word 0 tag · then a word for each segment: its address, 0 if it was never needed
+//! header      word 0 tag · word 1 length · word 2 address of the directory · word 3 number of its slots
+//! directory   word 0 tag · then a word for each segment: its address, or 0 if it was never needed
 //! segment k   word 0 tag · then 8 * 2^k - 1 elements
 //! ```
 
@@ -26,17 +26,18 @@ pub(crate) const HEADER_WORDS: usize = 4;
 const LENGTH: u64 = 1;
 const DIRECTORY: u64 = 2;
 const SLOTS: u64 = 3;
-/// The name of segments in errors of a [`Walk`].
+/// The name of a segment in errors of a [`Walk`].
 const SEGMENT: &str = "a vector's segment";
-/// Elements in segment 0, and slots in a new directory.
+/// The number of elements that segment 0 would have without its tag.
 const FIRST: u64 = 8;
+/// The number of slots in a vector's first directory.
 const FIRST_SLOTS: u64 = 3;
-/// With so many segments there are more elements than bytes in any pool.
+/// The largest number of segments. More would hold more elements than any pool has bytes.
 const MAX_SLOTS: u64 = 47;
 
 handle! {
-    /// A vector of values of one type. Every operation takes the same time whatever the length; growing moves no
-    /// elements, so that a transaction stays small.
+    /// A vector of values of one type. Every operation takes the same time whatever the length. Growing does not move elements, so that the
+    /// transaction stays small.
     ///
     /// ```
     /// # use strandline::*;
@@ -71,15 +72,16 @@ struct Header {
     slots: u64,
 }
 
-/// The segment of an element, and its number there.
+/// Returns the segment of an element, and the element's index in this segment.
 fn place(index: u64) -> (u64, u64) {
-    // By the elements alone, without the tags, which may make it one more.
+    // Without its tag each segment would start at a multiple of `FIRST`. The tags move later segments forward, so that the segment may be the next
+    // one.
     let least: u64 = (index / FIRST + 1).ilog2().into();
     let segment = least + u64::from(index >= first_of(least + 1));
     (segment, index - first_of(segment))
 }
 
-/// The index of the first element of a segment, and so the room in the segments before it.
+/// Returns the index of the first element of a segment, which is also the number of elements in the segments before it.
 fn first_of(segment: u64) -> u64 {
     FIRST * ((1 << segment) - 1) - segment
 }
@@ -93,7 +95,7 @@ pub(crate) struct Tags {
 }
 
 impl Tags {
-    /// Those of a vector whose elements have this layout.
+    /// Returns the tags of a vector whose elements have this layout.
     pub const fn of(element: u64) -> Self {
         const fn tag(name: &str, element: u64) -> u64 {
             layout::tag(layout::field(layout::begin(name, 1), "", element))
@@ -106,7 +108,7 @@ impl Tags {
     }
 }
 
-/// Words of segment `segment`, whose elements have `each`.
+/// Returns the number of words in segment `segment`, if an element has `each` words.
 fn segment_words(segment: u64, each: u64) -> u64 {
     (FIRST << segment).saturating_mul(each.max(1))
 }
@@ -119,7 +121,7 @@ fn header(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Header,
     Ok(Header { length, directory: PersistentAddress::new(directory), slots })
 }
 
-/// Looks the vector at `at` over, whose elements have `each` words, and hands them on.
+/// Checks the vector at `at`, whose elements have `each` words, and calls `element` for each of them.
 pub(crate) fn survey<'v, 'p>(
     checker: &mut Checker<'v, 'p>,
     at: PersistentAddress,
@@ -140,7 +142,10 @@ pub(crate) fn survey<'v, 'p>(
         let used = header.length.clamp(first_of(slot), first_of(slot + 1)) - first_of(slot);
         if first == 0 {
             if used > 0 {
-                checker.damaged(format!("the vector at {:#x} lacks segment {slot}", at.offset()));
+                checker.damaged(format!(
+                    "the vector at {:#x} lacks segment {slot}, which its length needs",
+                    at.offset()
+                ));
             }
             continue;
         }
@@ -148,7 +153,7 @@ pub(crate) fn survey<'v, 'p>(
         if !checker.tagged(first, segment_words(slot, each), tags.segment, SEGMENT)? {
             continue;
         }
-        // There is room for one.
+        // The block of the segment has room for an element, so that `each` is not too large to allocate.
         words.resize(each as usize, 0);
         for number in 0..used {
             let at = first.word(1 + number * each);
@@ -166,15 +171,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     const DIRECTORY_TAG: u64 = Self::TAGS.directory;
     const SEGMENT_TAG: u64 = Self::TAGS.segment;
 
-    /// Words of an element.
+    /// Number of words of an element.
     const EACH: u64 = layout::size(T::SIZE) as u64;
 
-    /// Words of segment `segment`.
+    /// Returns the number of words in segment `segment`.
     fn segment_words(segment: u64) -> u64 {
         segment_words(segment, Self::EACH)
     }
 
-    /// Refuses a directory that is no block of so many slots, or that leads to a segment which is none.
+    /// Checks that the directory is a block with room for its slots, and that the segment is a block of its size. Returns the address of the segment.
     fn check_to_read(
         tx: &mut impl Transaction,
         header: Header,
@@ -189,7 +194,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// Creates an empty vector.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>) -> Result<Self>
     where
         T: Fixed<'p>,
@@ -205,7 +210,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         header(tx, self.raw.at, Self::TAG)
     }
 
-    /// As `header`, for a caller that will write.
+    /// Like `header`, but also checks that the header may be written.
     fn header_to_write(self, tx: &mut impl Transaction) -> Result<Header, Abort> {
         check_block(tx, self.raw.at, HEADER_WORDS, Self::NAME)?;
         self.header(tx)
@@ -217,17 +222,17 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         Ok(first.word(1 + number.saturating_mul(Self::EACH)))
     }
 
-    /// The first word of segment `segment`, which is at `at`, if it is one that may be written or freed.
+    /// Checks that the block at `at` is segment number `segment`, so that it may be written or freed.
     fn check_segment(tx: &mut impl Transaction, at: PersistentAddress, segment: u64) -> Result<(), Abort> {
         check_tagged(tx, at, Self::segment_words(segment), Self::SEGMENT_TAG, "Vector segment")
     }
 
-    /// The same of the directory.
+    /// Checks that the directory may be written or freed.
     fn check_directory(tx: &mut impl Transaction, header: Header) -> Result<(), Abort> {
         check_tagged(tx, header.directory, 1 + header.slots, Self::DIRECTORY_TAG, "Vector directory")
     }
 
-    /// The place of an element that may be written.
+    /// Returns the address of an element, after a check that it may be written.
     fn element_to_write(
         tx: &mut impl Transaction,
         header: Header,
@@ -255,26 +260,26 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 
     fn outside(tx: &mut impl Transaction, index: u64, length: u64) -> Abort {
-        tx.fail(Error::Parameter(format!("element {index} of a vector of {length} elements")))
+        tx.fail(Error::Parameter(format!("a vector of {length} elements has no element {index}")))
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     ///
     /// # Errors
-    /// [`Error::Dangling`]: the vector was destroyed; a conflict.
+    /// Returns [`Error::Dangling`] if the vector was destroyed, and an error after a conflict.
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(self.header(tx)?.length))
     }
 
-    /// Whether there are no elements.
+    /// Returns whether the vector has no elements.
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
-    /// Element `index`, if there is one.
+    /// Returns a copy of element `index`, or `None` if the vector is not that long.
     ///
     /// ```
     /// # use strandline::*;
@@ -288,7 +293,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn get(self, tx: &View<'p, impl Control>, index: u64) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
@@ -296,10 +301,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// The last element, if there is one.
+    /// Returns a copy of the last element, or `None` if the vector is empty.
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header(tx)?;
@@ -310,7 +315,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Replaces element `index`; returns what it was. Collections in it that are not in `value` are destroyed.
+    /// Replaces element `index` and returns the previous one. Collections in it that are not in `value` are destroyed.
     ///
     /// ```
     /// # use strandline::*;
@@ -324,14 +329,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Parameter`]: there is no such element; as [`Vector::push`].
+    /// Returns [`Error::Parameter`] if there is no such element, and the errors of [`Vector::push`].
     pub fn set(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
         let old = self.exchange(tx, index, value)?;
         replaced(tx, &old, Some(value))?;
         Ok(old)
     }
 
-    /// Replaces an element, whose collections stay.
+    /// Replaces an element and keeps the collections in the previous one.
     fn exchange(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
@@ -345,10 +350,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Appends an element.
+    /// Appends an element at the end of the vector.
     ///
     /// # Errors
-    /// The pool is full; as [`Vector::len`]; a full log.
+    /// Returns an error if the pool or the log is full, and the errors of [`Vector::len`].
     pub fn push(self, tx: &Tx<'p, impl Control>, value: &T) -> Result<()> {
         tx.words(|tx| {
             let mut header = self.header_to_write(tx)?;
@@ -394,15 +399,15 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         Ok(Header { directory, slots, ..header })
     }
 
-    /// Appends all of `values`.
+    /// Appends all `values`.
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn extend(self, tx: &Tx<'p, impl Control>, values: impl IntoIterator<Item = T>) -> Result<()> {
         values.into_iter().try_for_each(|value| self.push(tx, &value))
     }
 
-    /// Takes the last element, if there is one. Its memory stays with the vector.
+    /// Removes the last element and returns it, or `None` if the vector is empty. The vector keeps the memory.
     ///
     /// ```
     /// # use strandline::*;
@@ -416,7 +421,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
@@ -427,7 +432,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Takes element `index` out; the last one takes its place.
+    /// Removes element `index` and returns it. The last element takes its place.
     ///
     /// ```
     /// # use strandline::*;
@@ -442,7 +447,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::set`].
+    /// Returns the same errors as [`Vector::set`].
     pub fn swap_remove(self, tx: &Tx<'p, impl Control>, index: u64) -> Result<T> {
         let length = self.len(tx)?;
         if index >= length {
@@ -466,7 +471,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::set`].
+    /// Returns the same errors as [`Vector::set`].
     pub fn swap(self, tx: &Tx<'p, impl Control>, one: u64, other: u64) -> Result<()> {
         tx.words(|tx| {
             let header = self.header_to_write(tx)?;
@@ -481,7 +486,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Removes the elements from `length` on. Their memory stays with the vector; collections in them are destroyed.
+    /// Shortens the vector to `length` elements. Collections in the removed elements are destroyed; the vector keeps the memory.
     ///
     /// ```
     /// # use strandline::*;
@@ -495,7 +500,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn truncate(self, tx: &Tx<'p, impl Control>, length: u64) -> Result<()> {
         self.destroy_elements(tx, length)?;
         tx.words(|tx| {
@@ -506,8 +511,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// The elements that the vector has now, in order, from either end. Each is read when it is asked for; one that
-    /// has been removed meanwhile is not returned.
+    /// Returns an iterator over the elements that the vector has now, in order and from either end. Each element is read when the iterator returns
+    /// it. Elements that the transaction has removed by then are not returned.
     ///
     /// ```
     /// # use strandline::*;
@@ -521,7 +526,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Vector::len`].
+    /// Returns the same errors as [`Vector::len`].
     pub fn iter<'v, C: Control>(self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         let length = self.len(tx)?;
         Ok(Iter {
@@ -535,10 +540,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Removes all elements and gives their memory back. Collections in them are destroyed.
+    /// Removes all elements and frees their memory. Collections in them are destroyed.
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn clear(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.destroy_elements(tx, 0)?;
         tx.words(|tx| {
@@ -547,7 +552,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Destroys the collections in the elements from `first` on.
+    /// Destroys the collections in the elements from number `first` on.
     fn destroy_elements(self, tx: &Tx<'p, impl Control>, first: u64) -> Result<()> {
         if !T::OWNS {
             return Ok(());
@@ -575,7 +580,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         tx.free(header.directory)
     }
 
-    /// Looks the vector and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    /// Checks the vector and everything that it refers to, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -588,7 +593,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -607,13 +612,14 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Gives the vector's memory back. What its elements point to stays. Every copy of this handle dangles from
-    /// then on.
+    /// Frees the vector's memory. Collections in its elements are destroyed; objects that the elements point to are kept. Every copy of this handle
+    /// dangles afterwards.
     ///
     /// # Errors
-    /// As [`Vector::push`].
+    /// Returns the same errors as [`Vector::push`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        // Their collections are destroyed when the vector is no more: in a circle the next one finds it gone.
+        // Collections in the elements are destroyed after the vector itself. In a cycle, the next collection then finds that the vector no longer
+        // exists.
         let elements = if T::OWNS { self.iter(tx)?.collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
             self.free_elements(tx)?;
@@ -624,7 +630,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     }
 }
 
-/// The elements of a [`Vector`].
+/// An iterator over the elements of a [`Vector`]. [`Vector::iter`] creates it.
 ///
 /// ```
 /// # use strandline::*;
@@ -651,14 +657,14 @@ pub struct Iter<'v, 'p, T, C: Control = Stm> {
     vector: Vector<'p, T>,
     next: u64,
     end: u64,
-    /// The segments that were found to be whole: at the front and at the back.
+    /// The segments that were already checked, at the front and at the back.
     segments: [Option<u64>; 2],
     walk: Walk,
     element: PhantomData<T>,
 }
 
 impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
-    /// The element at `index`, or the vector's length if that is not greater.
+    /// Returns the element at `index`, or the vector's length if `index` is not less than it.
     fn at(&mut self, index: u64, end: usize) -> Result<Result<T, u64>> {
         let (vector, segment) = (self.vector, place(index).0);
         let is_new = self.segments[end].replace(segment) != Some(segment);
@@ -677,7 +683,7 @@ impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
         });
         match &element {
             Ok(Ok(_)) => {}
-            // The segment was not checked.
+            // No element was read, so the segment was not checked.
             Ok(Err(_)) => self.segments[end] = None,
             Err(_) => self.end = self.next,
         }
@@ -710,7 +716,7 @@ impl<'p, T: Persist<'p>, C: Control> DoubleEndedIterator for Iter<'_, 'p, T, C> 
             self.end -= 1;
             match self.at(self.end, 1) {
                 Ok(Ok(element)) => return Some(Ok(element)),
-                // The vector has become shorter: what is left of it comes next.
+                // The vector has become shorter. The next element is the last one that is left.
                 Ok(Err(length)) => self.end = self.end.min(length).max(self.next),
                 Err(error) => return Some(Err(error)),
             }

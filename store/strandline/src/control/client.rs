@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Request, socket_path};
 
-/// How long a program may take until it begins to answer.
+/// The longest time that a program may take until it begins to answer.
 const MOST_TO_BEGIN: Duration = Duration::from_secs(10);
 
 /// Sends a request to the program that has the database at `pool` open, and calls `line` with each object of the answer, in order. If `line` returns

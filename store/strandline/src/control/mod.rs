@@ -35,7 +35,7 @@ pub use client::{Refusal, ask};
 pub enum Request {
     /// The tables: an object for each, which describes it and has the number of its rows.
     List,
-    /// How full the heap is, and how much disk space and memory the pool takes: one object.
+    /// The usage of the heap, the disk space and the memory that the pool takes: one object.
     Usage,
     /// The [`PoolStatistics`](crate::PoolStatistics), with durations in seconds: one object.
     Statistics,

@@ -28,11 +28,11 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_FOLDERS: u32 = 100;
 /// The longest request, in bytes.
 const LONGEST_REQUEST: u64 = 1 << 20;
-/// How long a thread waits for the other side before it checks whether the database is to be closed.
+/// The time for which a thread waits for the other side, before it checks whether the database is to be closed.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How often a thread waits for a request in this way.
+/// The number of times that a thread waits for a request.
 const WAITS_FOR_REQUEST: u32 = 100;
-/// How often a thread waits in this way for a client that does not read on; together these are ten minutes.
+/// The number of times that a thread waits for a client that does not read on. Together these are ten minutes.
 const WAITS_FOR_READER: u32 = 6000;
 
 impl<C: Control<Memory = Native> + Send + 'static> Database<C> {

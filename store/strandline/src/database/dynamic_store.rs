@@ -1,4 +1,4 @@
-//! Stores whose types the program does not know.
+//! Stores with types that the program does not know.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -17,17 +17,17 @@ use strandline_core::engine::SingleWriter;
 use strandline_core::error::{Error, Result};
 use strandline_core::file::Options;
 
-/// A root of a type that is not known.
+/// A root whose type is unknown.
 struct Unknown;
 
 impl Root for Unknown {
     type At<'p> = Any;
 }
 
-// SAFETY: it says that it has a size.
+// SAFETY: `Any` declares a size.
 unsafe impl Fixed<'_> for Any {}
 
-/// A pool with a typed root, opened for reading by a program that does not know its types: the pool itself says what they are.
+/// A store with a typed root, opened for reading by a program that does not know its types. The pool's own description says what they are.
 ///
 /// ```
 /// # use strandline::*;
@@ -61,29 +61,29 @@ unsafe impl Fixed<'_> for Any {}
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct DynamicStore {
-    /// Nothing writes to it, so that the control does not matter; this one needs no memory for locks.
+    /// The store is only read, so the choice of the control makes no difference. This control needs no memory for locks.
     store: Store<Unknown, SingleWriter>,
 }
 
 impl DynamicStore {
-    /// Opens the pool at `path` for reading only.
+    /// Opens the store at `path` for reading only.
     ///
     /// # Errors
-    /// As [`Store::open_read_only`], but that its root is of another type.
+    /// Returns the same errors as [`Store::open_read_only`], except that the root may be of any type.
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Ok(Self { store: Store::open_read_only(path, options)? })
     }
 
-    /// The root's type, and all that can be reached from it.
+    /// Returns the description of the root's type and of all types that the root refers to.
     ///
     /// # Errors
-    /// Returns [`Error::Unsupported`] if the pool does not say, and [`Error::Damaged`] if what it says is nothing.
+    /// Returns [`Error::Unsupported`] if the pool has no description, and [`Error::Damaged`] if the description is not valid.
     pub fn schema(&self) -> Result<Schema> {
         self.store.read(|tx, _| root::read_schema(tx))
     }
 
-    /// Looks all that hangs from the root over for damage, as [`Store::check`], by what the pool says of its types. What is wrong is returned, and
-    /// nothing if all is well.
+    /// Checks everything that is reachable from the root, like [`Store::check`], by the pool's own description of its types. Returns a list of
+    /// problems, which is empty if there are none.
     ///
     /// # Errors
     /// Returns [`Error::Unsupported`] if no damage was found, but there are values that only the pool's program can read, and the errors of
@@ -92,34 +92,34 @@ impl DynamicStore {
         self.walk(None)
     }
 
-    /// What is allocated and cannot be reached from the root, as [`Store::lost_memory`].
+    /// Returns the memory that is allocated but not reachable from the root, like [`Store::lost_memory`].
     ///
     /// # Errors
-    /// As [`Store::lost_memory`]; [`Error::Unsupported`], as for [`DynamicStore::check`].
+    /// Returns [`Error::Unsupported`] if there are values that only the pool's program can read, and the errors of [`Store::lost_memory`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.store.read(|tx, _| Checker::lost(tx, |checker| reach_root(tx, checker, None)))
     }
 
-    /// Checks the pool as [`DynamicStore::check`] does, and unless there is damage finds what [`DynamicStore::lost_memory`] finds, in one walk. Now
-    /// and then it calls `progress` with the number of allocated blocks that the walk has reached.
+    /// Does the work of [`check`](DynamicStore::check) and of [`lost_memory`](DynamicStore::lost_memory) in one walk. The lost memory is `None` if
+    /// the pool is damaged. From time to time the walk calls `progress` with the number of allocated blocks that it has reached.
     ///
     /// # Errors
-    /// As for [`DynamicStore::check`].
+    /// Returns the same errors as [`DynamicStore::check`].
     pub fn check_all(&self, progress: &dyn Fn(u64)) -> Result<(Vec<String>, Option<LostMemory>)> {
         self.store
             .read(|tx, _| Checker::run_all(tx, progress, |checker| reach_root(tx, checker, None)))
             .or_else(|error| Ok((vec![obstacle(error)?], None)))
     }
 
-    /// Shows the root, and all that hangs from it: each value, collection and table once, where it is met first. What a pointer or a
-    /// collection leads to is shown behind the value that it is a part of, in which it is an address ([`Dynamic::Handle`]). Damage is
-    /// left out, and returned.
+    /// Calls `show` for the root and for everything that is reachable from it: each value, collection and table once, where the walk first meets it.
+    /// Inside a value, a pointer or a collection is shown as an address ([`Dynamic::Handle`]). The object at that address is shown after the value.
+    /// Damaged parts are left out; the problems are returned.
     ///
     /// [`Dynamic::Handle`]: crate::Dynamic::Handle
     ///
     /// # Errors
-    /// What `show` returns, and nothing more is shown then; [`Error::TableTypes`]: a table is under migration; as
-    /// [`DynamicStore::check`].
+    /// Returns the error that `show` returned, after which nothing more is shown, [`Error::TableTypes`] if a migration of a table is under way, and
+    /// the errors of [`DynamicStore::check`].
     pub fn dump(&self, show: impl FnMut(Shown) -> Result<()>) -> Result<Vec<String>> {
         let show = RefCell::new(show);
         self.walk(Some(&|shown| (*show.borrow_mut())(shown)))
@@ -132,7 +132,7 @@ impl DynamicStore {
     }
 }
 
-/// The damage that stopped a walk.
+/// Returns the message of an error that reports damage, and any other error as it is.
 fn obstacle(error: Error) -> Result<String> {
     match error {
         Error::Damaged { .. } | Error::Dangling { .. } => Ok(error.to_string()),
@@ -140,7 +140,7 @@ fn obstacle(error: Error) -> Result<String> {
     }
 }
 
-/// Checks the description of the pool's root, and reaches the root by it.
+/// Checks the description of the pool's root, and then the root by this description.
 fn reach_root<'v, 'p, C: Control>(
     tx: &View<'p, C>,
     checker: &mut Checker<'v, 'p>,

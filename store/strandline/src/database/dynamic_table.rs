@@ -1,4 +1,4 @@
-//! Tables whose types the program chooses when it runs: for faces of other languages.
+//! Tables whose types the program chooses at run time, as bindings for other languages need.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,8 @@ use crate::value::values::to_words;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
-/// A table whose types were given as text: [`Database::dynamic_table`]. Its rows are [`Dynamic`]; what it stores is what a [`Table`](crate::Table) of the same types stores.
+/// A table whose types were given as text. [`Database::dynamic_table`] opens it. Its rows are [`Dynamic`] values. It stores the same bytes as a
+/// [`Table`](crate::Table) of the same types.
 #[derive(Clone)]
 pub struct DynamicTable {
     handle: Handle,
@@ -34,17 +35,18 @@ pub struct DynamicTable {
 struct Codecs {
     key: Codec,
     value: Codec,
-    /// Whether values are bytes.
+    /// True if values are bytes.
     has_bytes: bool,
-    /// Whether values are text.
+    /// True if values are text.
     has_text: bool,
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// The table `name`, which is made if it is not there, with types that are given as text, in the notation of [`Database::list`]: `i64`, `String`,
-    /// `Vec<u8>`, `(date, f64)`, `Option<uuid>`. `types` has the structures and enumerations that they name: [`Types::add_structure`].
+    /// Opens the table `name`, and creates it if it does not exist. The types are given as text in the notation of [`Database::list`]: `i64`,
+    /// `String`, `Vec<u8>`, `(date, f64)`, `Option<uuid>`. `types` holds the structures and enumerations that they name; see
+    /// [`Types::add_structure`].
     ///
-    /// As for [`Database::table`] does, it converts values of an earlier version.
+    /// Values of an earlier version are converted, as [`Database::table`] does.
     ///
     /// ```
     /// # use strandline::*;
@@ -100,7 +102,7 @@ impl DynamicTable {
         Ok(map)
     }
 
-    /// The name under which it is in the database.
+    /// Returns the name under which the table was opened.
     pub fn name(&self) -> &str {
         &self.handle.name
     }
@@ -121,7 +123,7 @@ impl DynamicTable {
         self.codecs.value.read_value(&words, bytes).map_err(|_| self.damaged("value"))
     }
 
-    /// Calls `body` with the bytes that the value is stored as.
+    /// Calls `body` with the encoded bytes of `value`.
     fn with_bytes<R>(&self, value: &Dynamic, body: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         match value {
             Dynamic::Bytes(bytes) if self.codecs.has_bytes => body(bytes),
@@ -134,7 +136,7 @@ impl DynamicTable {
         }
     }
 
-    /// The value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the table does not have the key.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the key is of another type, and the errors of [`Table::get`](crate::Table::get).
@@ -143,7 +145,7 @@ impl DynamicTable {
         if !self.codecs.has_bytes && !self.codecs.has_text {
             return map.get_encoded(tx, &key)?.map(|raw| self.value(raw)).transpose();
         }
-        // Read to where it is wanted.
+        // The value is read directly into its result.
         let Some(reader) = map.reader_encoded(tx, &key)? else { return Ok(None) };
         let mut bytes = vec![0; reader.len() as usize];
         reader.read_at(0, &mut bytes)?;
@@ -153,27 +155,27 @@ impl DynamicTable {
         String::from_utf8(bytes).map(|text| Some(Dynamic::Text(text))).map_err(|_| self.damaged("value"))
     }
 
-    /// Returns whether `key` is there.
+    /// Returns whether the table has `key`.
     ///
     /// # Errors
-    /// As for [`DynamicTable::get`].
+    /// Returns the same errors as [`DynamicTable::get`].
     pub fn contains_key<'p>(&self, tx: &View<'p, impl Control>, key: &Dynamic) -> Result<bool> {
         let map = self.map(tx)?;
         Ok(map.reader_encoded(tx, &self.key(key)?)?.is_some())
     }
 
-    /// Number of keys: [`Table::len`](crate::Table::len).
+    /// Returns the number of keys. See [`Table::len`](crate::Table::len).
     ///
     /// # Errors
-    /// As for [`DynamicTable::get`].
+    /// Returns the same errors as [`DynamicTable::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
 
-    /// The rows between two keys in order, from either end.
+    /// Returns an iterator over the rows between two keys, in order and from either end.
     ///
     /// # Errors
-    /// As for [`DynamicTable::get`].
+    /// Returns the same errors as [`DynamicTable::get`].
     pub fn range<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -192,7 +194,7 @@ impl DynamicTable {
         Ok(DynamicRange { rows, table: self.clone() })
     }
 
-    /// Gives `key` the value `value`; returns the value before.
+    /// Sets the value of `key` to `value`, and returns the previous value if there was one.
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the key or the value is of another type, or too long, and the errors of
@@ -208,19 +210,20 @@ impl DynamicTable {
         old.map(|raw| self.value(raw)).transpose()
     }
 
-    /// Gives `key` the value `value`, and does not read the one before.
+    /// Sets the value of `key` to `value` without reading the previous value.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn set<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic, value: &Dynamic) -> Result<()> {
         let (map, key) = (self.map(tx)?, self.key(key)?);
         self.with_bytes(value, |bytes| map.set_encoded(tx, &key, encoded(bytes)))
     }
 
-    /// Stores rows, in place of those with the same keys. Rows in ascending order, behind all that are there, take the least time and space.
+    /// Stores rows, and replaces those with the same keys. It takes the least time and space if the rows come in ascending order and their keys are
+    /// greater than all keys of the table.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn update<'p>(&self, tx: &Tx<'p, impl Control>, rows: &[(Dynamic, Dynamic)]) -> Result<()> {
         let keys = rows.iter().map(|(key, _)| Ok(RawKey(self.key(key)?.as_slice().to_vec())));
         let keys = keys.collect::<Result<Vec<_>>>()?;
@@ -240,19 +243,19 @@ impl DynamicTable {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key` and returns its value, or `None` if the table does not have the key.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn remove<'p>(&self, tx: &Tx<'p, impl Control>, key: &Dynamic) -> Result<Option<Dynamic>> {
         let old = self.map(tx)?.remove_encoded(tx, &self.key(key)?)?;
         old.map(|raw| self.value(raw)).transpose()
     }
 
-    /// Removes all keys.
+    /// Removes all rows.
     ///
     /// # Errors
-    /// As for [`DynamicTable::insert`].
+    /// Returns the same errors as [`DynamicTable::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.map(tx)?.retain(tx, |_, _| false)
     }
@@ -261,13 +264,13 @@ impl DynamicTable {
         match self.codecs.has_bytes {
             true => Ok(()),
             false => Err(Error::Parameter(format!(
-                "the values of the table `{}` are not bytes, and only these are read and stored piece by piece",
+                "the values of the table `{}` are not bytes: other types cannot be read and stored piece by piece",
                 self.name()
             ))),
         }
     }
 
-    /// Gives `key` a value of `bytes` bytes, which are read from `from`: [`Table::set_from`](crate::Table::set_from).
+    /// Sets the value of `key` to the `bytes` bytes that `from` returns. See [`Table::set_from`](crate::Table::set_from).
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if values are not bytes, and the errors of [`Table::set_from`](crate::Table::set_from).
@@ -282,10 +285,10 @@ impl DynamicTable {
         self.map(tx)?.set_from_encoded(tx, &self.key(key)?, bytes, from)
     }
 
-    /// Reads the value of `key` piece by piece, if it is there: [`Table::reader`](crate::Table::reader).
+    /// Returns a reader of the value of `key`, or `None` if the table does not have the key. See [`Table::reader`](crate::Table::reader).
     ///
     /// # Errors
-    /// As for [`DynamicTable::set_from`].
+    /// Returns the same errors as [`DynamicTable::set_from`].
     pub fn reader<'t, 'p, C: Control>(
         &self,
         tx: &'t View<'p, C>,
@@ -295,10 +298,10 @@ impl DynamicTable {
         self.map(tx)?.reader_encoded(tx, &self.key(key)?)
     }
 
-    /// Lends the value of `key` at the snapshot's moment: [`Table::lend`](crate::Table::lend).
+    /// Lends the value that `key` had when the snapshot began. See [`Table::lend`](crate::Table::lend).
     ///
     /// # Errors
-    /// As for [`DynamicTable::set_from`].
+    /// Returns the same errors as [`DynamicTable::set_from`].
     pub fn lend<C: Control<Memory = Native>>(
         &self,
         snapshot: &DatabaseSnapshot<C>,
@@ -308,7 +311,7 @@ impl DynamicTable {
     }
 }
 
-/// A value that is stored as these bytes.
+/// Returns an encoded value with these bytes.
 fn encoded(bytes: &[u8]) -> Encoded<'_, impl FnOnce(&mut [u64])> {
     Encoded {
         bytes: bytes.len() as u64,
@@ -325,7 +328,7 @@ impl fmt::Debug for DynamicTable {
     }
 }
 
-/// Rows of a [`DynamicTable`]: [`DynamicTable::range`].
+/// An iterator over rows of a [`DynamicTable`]. [`DynamicTable::range`] creates it.
 pub struct DynamicRange<'v, 'p, C: Control> {
     rows: Range<'v, 'p, RawKey, Raw, C>,
     table: DynamicTable,

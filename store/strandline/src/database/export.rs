@@ -1,4 +1,4 @@
-//! Tables without their program: what is in them, by the database's own description, and back.
+//! Dumping and loading of tables whose types the program does not know, by the database's own description of them.
 
 #[cfg(feature = "control")]
 use std::ops::Bound;
@@ -15,7 +15,7 @@ use crate::value::transaction::{Control, View};
 use strandline_core::error::{Error, Result, compare_moved};
 use strandline_core::memory::Native;
 
-/// So many rows are stored by one transaction.
+/// Number of rows that one transaction stores.
 const ROWS: usize = 500;
 
 /// Reads and writes the rows of one table.
@@ -46,7 +46,7 @@ impl<'t> Rows<'t> {
 
     fn write(&self, key: Dynamic, value: Dynamic) -> Result<EncodedRow> {
         let none = |what: &str, of: &Dynamic| {
-            Error::Parameter(format!("no {what} of the table `{}`: {of:?}", self.about.name))
+            Error::Parameter(format!("not a valid {what} of the table `{}`: {of:?}", self.about.name))
         };
         let (key, value) = match self.about.kind {
             TableKind::Table => (key, value),
@@ -58,7 +58,7 @@ impl<'t> Rows<'t> {
         Ok((bytes, words, count))
     }
 
-    /// Shows the rows that `stored` has to `row`; how many these are.
+    /// Calls `row` for each row of `stored`, and returns their number.
     fn show(&self, stored: RowIter<'_>, row: &mut impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<u64> {
         let mut shown = 0;
         for stored in stored {
@@ -70,7 +70,7 @@ impl<'t> Rows<'t> {
         Ok(shown)
     }
 
-    /// The hashes of the layouts of keys and values, as the types' descriptions make them.
+    /// Returns the hashes of the layouts of keys and values, computed from the descriptions of the types.
     fn layouts(&self) -> std::result::Result<(u64, u64), crate::Invalid> {
         let TableDescription { key, value, types, kind, .. } = self.about;
         let layout = |name: &str, stored, is_key| {
@@ -81,17 +81,17 @@ impl<'t> Rows<'t> {
     }
 }
 
-/// Counts of the rows that [`Database::load`] stored.
+/// The numbers of rows that [`Database::load`] has stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// Rows that were stored.
+    /// Number of rows that were stored.
     pub rows: u64,
-    /// Those of them that replaced a row with the same key: one of the table, or one before it in the input.
+    /// Number of those rows that replaced a row with the same key, which was in the table before or came earlier in the input.
     pub replaced: u64,
 }
 
-/// Shows the rows of the table `name` to `row`; how many there are.
+/// Calls `row` for each row of the table `name`, and returns their number.
 fn show<'p>(
     tables: Tables<'p>,
     tx: &View<'p, impl Control>,
@@ -107,8 +107,9 @@ fn show<'p>(
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// Shows the rows of the table `name`, in order and as they are now, whatever their types: each key with a value, or `()` with an
-    /// item of a queue. `row` runs once for each, beside transactions; an error that it returns ends it. Returns how many rows there are.
+    /// Calls `row` for each row of the table `name`, in order and as they are at one moment, whatever their types, and returns the number of rows. A
+    /// row is a key with its value, or `()` with an item of a queue. `row` is called once for each row, outside a transaction. If it returns an
+    /// error, the dump stops and returns that error.
     ///
     /// ```
     /// # use strandline::*;
@@ -127,16 +128,17 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoTable`]; [`Error::Damaged`]: a key or a value is none of its type, or the table has more rows or fewer than were shown;
-    /// [`Error::TableTypes`]: a migration is under way; what `row` returns; as [`Database::snapshot`].
+    /// Returns [`Error::NoTable`] if there is no such table, [`Error::Damaged`] if a key or a value is not valid for its type or if the number of
+    /// rows shown is not the table's, [`Error::TableTypes`] if a migration of the table is under way, the error that `row` returned, and the errors
+    /// of [`Database::snapshot`].
     pub fn dump(&self, name: &str, mut row: impl FnMut(Dynamic, Dynamic) -> Result<()>) -> Result<u64> {
         self.at_one_moment(|tables, tx| show(tables, tx, name, &mut row))
     }
 
-    /// Shows the tables, each with the number of its rows; `None` while a migration of it is under way.
+    /// Calls `table` for each table, with the number of its rows, or `None` while a migration of the table is under way.
     ///
     /// # Errors
-    /// As [`Database::dump`]; what `table` returns.
+    /// Returns the error that `table` returned, and the errors of [`Database::dump`].
     #[cfg(feature = "control")]
     pub(crate) fn list_all(
         &self,
@@ -155,10 +157,11 @@ impl<C: Control<Memory = Native>> Database<C> {
         })
     }
 
-    /// Shows the tables whose names are wanted, each with the number of its rows, and its rows, as they are at one moment.
+    /// Calls `table` for each table whose name is wanted, with the number of its rows, and then `row` for each of its rows. All are shown as they are
+    /// at one moment.
     ///
     /// # Errors
-    /// As [`Database::dump`]; what `table` and `row` return.
+    /// Returns the error that `table` or `row` returned, and the errors of [`Database::dump`].
     #[cfg(feature = "control")]
     pub(crate) fn dump_all(
         &self,
@@ -176,10 +179,11 @@ impl<C: Control<Memory = Native>> Database<C> {
         })
     }
 
-    /// Shows the rows of the table `name` whose keys are `from` or greater, up to `to`, until `row` returns false.
+    /// Calls `row` for the rows of the table `name` with keys from `from` up to `to`, until it returns `false`.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if a bound is no key of the table, or it is a queue, which has no keys, and the errors of [`Database::dump`].
+    /// Returns [`Error::Parameter`] if a bound is not a valid key of the table or if the table is a queue, which has no keys, and the errors of
+    /// [`Database::dump`].
     #[cfg(feature = "control")]
     pub(crate) fn dump_range(
         &self,
@@ -194,7 +198,7 @@ impl<C: Control<Memory = Native>> Database<C> {
                 return Err(Error::Parameter(format!("`{name}` is a queue: its items have no keys")));
             }
             let read = Rows::new(&about)?;
-            // Of a multimap, the key without its values.
+            // A bound of a multimap is a key without its values.
             let keys = Codec::stored(&about.key, &about.types, about.layouts.0, true);
             let keys = keys.unwrap_or_else(|| unreachable!("the rows have a codec, and so have the keys"));
             let bytes = |key: &Dynamic| match keys.write_key(key) {
@@ -230,7 +234,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Runs `body` on the database as it is at one moment.
     ///
     /// # Errors
-    /// As `body`; as [`Database::snapshot`].
+    /// Returns the error that `body` returned, and the errors of [`Database::snapshot`].
     fn at_one_moment<T>(
         &self,
         mut body: impl for<'p> FnMut(Tables<'p>, &View<'p, C>) -> Result<T>,
@@ -240,14 +244,14 @@ impl<C: Control<Memory = Native>> Database<C> {
                 let tx = snapshot.read();
                 body(self.catalogue(&tx)?, &tx)
             }
-            // One that is only read has no writers.
+            // This is for a database that is only read. There are no writers, so that a transaction sees one moment, too.
             Err(Error::Unsupported(_) | Error::ReadOnly) => self.read(|tx| body(self.catalogue(tx)?, tx)),
             Err(error) => Err(error),
         }
     }
 
-    /// Number of rows of the table `name`, whatever its types; 0 if there is no such table. Its cost is the same for a table of any size, but
-    /// in a pool of an earlier format it walks until the table has been opened for writing.
+    /// Returns the number of rows of the table `name`, whatever its types, or 0 if there is no such table. This takes the same time for a table of
+    /// any size. In a pool of an earlier format it walks over the table, until the table has been opened for writing.
     ///
     /// ```
     /// # use strandline::*;
@@ -262,13 +266,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: a migration is under way; as [`Database::read`].
+    /// Returns [`Error::TableTypes`] if a migration is under way, and the errors of [`Database::read`].
     pub fn len(&self, name: &str) -> Result<u64> {
         self.rows_of(name, |tx, rows| rows.len(tx))
     }
 
-    /// Counts the rows of the table `name`, whatever its types, by a walk over the table; 0 if there is no such table. Rows are not read. [`len`](Self::len) is for all
-    /// but checks that these two agree, or that a table has the rows that were stored there.
+    /// Counts the rows of the table `name`, whatever its types, by a walk over the table, and returns 0 if there is no such table. The walk does not
+    /// read the rows. Use [`len`](Self::len) unless you want to check that both agree, or that a table has all rows that were stored.
     ///
     /// ```
     /// # use strandline::*;
@@ -288,7 +292,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.rows_of(name, |tx, rows| rows.count(tx))
     }
 
-    /// Applies `count` to the rows of the table `name`; 0 if there is no such table.
+    /// Returns the result of `count` for the rows of the table `name`, or 0 if there is no such table.
     fn rows_of(
         &self,
         name: &str,
@@ -301,10 +305,10 @@ impl<C: Control<Memory = Native>> Database<C> {
         })
     }
 
-    /// Puts rows into a table, which is made if it is not there: what [`Database::dump`] has shown, with the table as [`Database::list`] describes
-    /// it. Rows with the same keys are replaced. It takes many transactions.
+    /// Stores rows in a table, which is created if it does not exist. `rows` are those that [`Database::dump`] has shown, and the table is described
+    /// as [`Database::list`] describes it. Rows with the same keys are replaced. The rows are stored in many transactions.
     ///
-    /// A table that nothing else writes to has [`Loaded::rows`] more rows than before, less [`Loaded::replaced`].
+    /// Afterwards the table has [`Loaded::rows`] more rows than before, less [`Loaded::replaced`], unless others have written to it.
     ///
     /// ```
     /// # use strandline::*;
@@ -325,8 +329,8 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::TableTypes`] if the table is there with other types, [`Error::Parameter`] if a row is none of these types, the
-    /// first error that `rows` yields, and the errors of [`Database::write`]. Rows before it may have been stored then.
+    /// Returns [`Error::TableTypes`] if the table exists with other types, [`Error::Parameter`] if a row is not of these types, the first error that
+    /// `rows` yields, and the errors of [`Database::write`]. The rows before the error may have been stored.
     pub fn load(
         &self,
         about: &TableDescription,
@@ -339,7 +343,7 @@ impl<C: Control<Memory = Native>> Database<C> {
                 about.name, about.value
             )));
         }
-        // So that no value becomes one of a type that was only claimed.
+        // The description may claim a layout that its types do not have. Values must not be stored under that layout.
         if write.layouts() != Ok(about.layouts) {
             return Err(Error::Parameter(format!(
                 "the description of the table `{}` contradicts itself",
@@ -366,7 +370,7 @@ impl<C: Control<Memory = Native>> Database<C> {
                 loaded.replaced += self.write(store)?;
                 return Ok(loaded);
             }
-            // The last one waits for all.
+            // The last transaction waits until all of them are durable.
             loaded.replaced += self.later().write(store)?.0;
         }
     }

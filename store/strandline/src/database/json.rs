@@ -1,4 +1,4 @@
-//! Values, keys and descriptions as JSON, and back.
+//! Conversion of values, keys and descriptions to JSON and back.
 
 use serde_json::{Map, Value, json};
 
@@ -59,7 +59,8 @@ impl Types {
 }
 
 impl TableDescription {
-    /// Returns the description as JSON, with the number of its rows: the line before a table's rows in what `strandline pool dump --json` prints.
+    /// Returns the description as JSON, with the number of the table's rows. `strandline pool dump --json` prints this line before the rows of a
+    /// table.
     pub fn to_json(&self, rows: Option<u64>) -> Value {
         json!({
             "table": self.name, "kind": self.kind.to_string(), "rows": rows, "key": self.key, "value": self.value,
@@ -68,7 +69,7 @@ impl TableDescription {
         })
     }
 
-    /// Returns the table that [`to_json`](Self::to_json) has described; `None`: this describes none.
+    /// Returns the table that [`to_json`](Self::to_json) has described, or `None` if the JSON does not describe a table.
     pub fn from_json(line: &Value) -> Option<Self> {
         let kind = text(line, "kind")?;
         let kinds = [TableKind::Table, TableKind::Multimap, TableKind::Queue];
@@ -85,8 +86,8 @@ impl TableDescription {
 }
 
 impl Dynamic {
-    /// Returns the value as JSON. Numbers that JSON programs would round become texts, bytes hexadecimal digits, a variant with fields an object of
-    /// one field, and a pointer or a collection `{"at": "0x…"}`.
+    /// Returns the value as JSON. Numbers that JSON programs would round become strings, bytes become hexadecimal digits, a variant with fields
+    /// becomes an object with one field, and a pointer or a collection becomes `{"at": "0x…"}`.
     pub fn to_json(&self) -> Value {
         match self {
             Dynamic::Unit => Value::Null,
@@ -99,14 +100,14 @@ impl Dynamic {
                 i64::try_from(*number).map_or_else(|_| number.to_string().into(), Value::from)
             }
             Dynamic::Float(number) if number.is_finite() => (*number).into(),
-            // It is another key than the positive one.
+            // A negative NaN is another key than a positive one.
             Dynamic::Float(number) if number.is_nan() && number.is_sign_negative() => "-NaN".into(),
             Dynamic::Float(number) => number.to_string().into(),
             Dynamic::Duration(seconds, nanos) => json!([seconds, nanos]),
             Dynamic::Text(text) => text.as_str().into(),
             Dynamic::Bytes(bytes) => hex::encode(bytes).into(),
             Dynamic::Optional(None) => Value::Null,
-            // So that an option of nothing can be told from nothing.
+            // This distinguishes `Some(None)` from `None`.
             Dynamic::Optional(Some(inside)) if matches!(**inside, Dynamic::Optional(_) | Dynamic::Unit) => {
                 json!([inside.to_json()])
             }
@@ -122,7 +123,8 @@ impl Dynamic {
         }
     }
 
-    /// Returns the value that this JSON is, for [`Database::load`](crate::Database::load), which knows its type; `None`: a number that no value has.
+    /// Returns the value that the JSON describes, for [`Database::load`](crate::Database::load), which knows its type. Returns `None` for a number
+    /// that no value can have.
     pub fn from_json(value: &Value) -> Option<Self> {
         Some(match value {
             Value::Null => Dynamic::Unit,

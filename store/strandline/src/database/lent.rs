@@ -1,4 +1,4 @@
-//! Values that a snapshot lends for as long as the program likes.
+//! Values that a snapshot lends, for as long as the program keeps them.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -16,30 +16,31 @@ use strandline_core::engine::{self, Stm};
 use strandline_core::error::Result;
 use strandline_core::memory::Native;
 
-/// The bytes of a value as they lie in memory, for as long as this exists: [`Table::lend`].
+/// The bytes of a value in the pool's own memory, lent for as long as this object exists. [`Table::lend`] creates it.
 ///
-/// It owns what it shows: it can be kept in a struct and sent to other threads, which can all read it. While it exists, the database cannot be closed
-/// ([`Error::InUse`](crate::Error::InUse)), and the pages of the value are not used again after a transaction has replaced or removed it.
+/// It is not bound to a transaction: a program can keep it in a struct and send it to other threads, and all threads can read it. While it exists,
+/// the database cannot be closed ([`Error::InUse`](crate::Error::InUse)), and the pages of the value are not used again even if a transaction
+/// replaces or removes it.
 pub struct LentValue<C: Control<Memory = Native> = Stm> {
     bytes: Bytes<C>,
 }
 
 enum Bytes<C: Control<Memory = Native>> {
     Lent(Box<Lent<C>>),
-    /// A value that cannot be lent.
+    /// A copy of a value that cannot be lent.
     Copied(Vec<u8>),
 }
 
 struct Lent<C: Control<Memory = Native>> {
-    /// Pages of the pool's memory, in the order of the value's bytes.
+    /// The pieces of the value in the pool's memory, in order.
     pieces: Vec<NonNull<[u8]>>,
-    /// What has borrowed the pages. It returns them when it is dropped, which is before the snapshot that keeps the pool open: fields are dropped
-    /// in their order. It is not used again; the mutex only lets threads share this.
+    /// The reader that has borrowed the pages. It returns them when it is dropped. That happens before the snapshot is dropped, which keeps the pool
+    /// open, because fields are dropped in order. The reader is not used again; the mutex only makes this type `Sync`.
     _reader: Mutex<engine::Snapshot<C>>,
     _snapshot: DatabaseSnapshot<C>,
 }
 
-// SAFETY: a piece is memory that is read alone, by any thread. The other fields can be sent, since `engine::Snapshot` in a mutex and a snapshot of a database can.
+// SAFETY: a piece is memory that is only read, by any thread. The other fields can be sent, as the bounds say.
 unsafe impl<C: Control<Memory = Native>> Send for Lent<C>
 where
     Mutex<engine::Snapshot<C>>: Send,
@@ -47,7 +48,7 @@ where
 {
 }
 
-// SAFETY: nothing changes the pieces (see `LentValue::piece`), and the other fields can be shared.
+// SAFETY: nothing changes the pieces (see `LentValue::piece`). The other fields can be shared, as the bounds say.
 unsafe impl<C: Control<Memory = Native>> Sync for Lent<C>
 where
     Mutex<engine::Snapshot<C>>: Sync,
@@ -56,7 +57,7 @@ where
 }
 
 impl<C: Control<Memory = Native>> LentValue<C> {
-    /// The pieces of the value, in order. A value of up to 252 KB mostly has one, an empty one none.
+    /// Returns the pieces of the value, in order. A value of up to 252 KB usually has one piece; an empty value has none.
     pub fn pieces(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let count = match &self.bytes {
             Bytes::Lent(lent) => lent.pieces.len(),
@@ -65,17 +66,18 @@ impl<C: Control<Memory = Native>> LentValue<C> {
         (0..count).map(|number| self.piece(number).expect("the number is below the count"))
     }
 
-    /// The piece of this number, counted from 0; `None` behind the last.
+    /// Returns the piece with this index, or `None` if there are not that many.
     pub fn piece(&self, number: usize) -> Option<&[u8]> {
         match &self.bytes {
-            // SAFETY: `_reader` has borrowed the pages, and gives them back when it is dropped, which is together with `self`, from which the slice is borrowed. Until
-            // then nobody writes to them: the protocol in `engine/lend.rs` of the core. The mapping lasts as long as the pool, which `_snapshot` keeps open.
+            // SAFETY: `_reader` has borrowed the pages. It returns them when it is dropped with `self`, from which the slice is borrowed. Until then
+            // nothing writes to the pages, by the protocol in `engine/lend.rs` of the core. The memory stays mapped as long as the pool is open, and
+            // `_snapshot` keeps it open.
             Bytes::Lent(lent) => lent.pieces.get(number).map(|piece| unsafe { piece.as_ref() }),
             Bytes::Copied(bytes) => (number == 0 && !bytes.is_empty()).then_some(bytes),
         }
     }
 
-    /// Bytes of the value.
+    /// Returns the number of bytes in the value.
     pub fn len(&self) -> u64 {
         self.pieces().map(|piece| piece.len() as u64).sum()
     }
@@ -85,8 +87,8 @@ impl<C: Control<Memory = Native>> LentValue<C> {
         self.len() == 0
     }
 
-    /// Returns whether the pieces are the database's own memory. Values of up to 16 KB are copied, and so are all in a database in memory, on persistent
-    /// memory, or that is protected against stray writes, and values that a transaction has replaced or removed since the snapshot began.
+    /// Returns whether the pieces are the database's own memory. They are a copy if the value has at most 16 KB, if a transaction has replaced or
+    /// removed it since the snapshot began, and if the database is in memory, on persistent memory or protected against stray writes.
     pub fn is_lent(&self) -> bool {
         matches!(self.bytes, Bytes::Lent(_))
     }
@@ -99,7 +101,7 @@ impl<C: Control<Memory = Native>> fmt::Debug for LentValue<C> {
 }
 
 impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
-    /// Lends the value that `find` finds.
+    /// Lends the value that `find` returns.
     pub(super) fn lend_found(
         &self,
         find: impl for<'t, 'p> FnOnce(&'t View<'p, C>) -> Result<Option<ValueReader<'t, 'p, C>>>,
@@ -112,7 +114,7 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
             let Some(value) = find(&tx)? else { return Ok(None) };
             let pieces = match is_protected {
                 true => None,
-                // SAFETY: what reads is the reader, which the value owns from here on, so that it outlives every use of the pieces.
+                // SAFETY: `reader` reads the value, and the `LentValue` owns it from here on, so that it outlives every use of the pieces.
                 false => unsafe { value.lent_pieces() }?,
             };
             match pieces {
@@ -130,7 +132,7 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// Lends the value of `key` at the snapshot's moment, without a copy if it has more than 16 KB: [`LentValue`].
+    /// Lends the value that `key` had when the snapshot began. A value of more than 16 KB is lent without a copy: see [`LentValue`].
     ///
     /// ```
     /// # use strandline::*;
@@ -146,7 +148,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn lend<Q: KeyRef + ?Sized, C: Control<Memory = Native>>(
         &self,
         snapshot: &DatabaseSnapshot<C>,

@@ -1,4 +1,4 @@
-//! Tables whose types have changed.
+//! Migration of tables whose types have changed.
 
 use super::Database;
 use super::multimap::MultimapTable;
@@ -20,17 +20,17 @@ fn damaged(_: Invalid) -> Error {
 }
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// The table `name`, whose keys and values were of the types `K` and `V` so far: they become of `L` and `W`, by `convert`; what
-    /// it makes nothing of is left out. If the table has its new types already it is opened, and if there is none, made.
+    /// Converts the table `name` from keys and values of the types `K` and `V` to those of `L` and `W`. `convert` returns the new row for an old one,
+    /// or `None` to drop it. If the table has the new types already, it is opened; if it does not exist, it is created.
     ///
-    /// For what a new version of a type cannot say by itself: new fields with a default, other names, wider numbers and fields that are
-    /// gone need no migration ([`Database::table`]). Values of an earlier version of `V` are converted to `V` first, so that a table of version 1 is migrated by
-    /// attributes to version 2 and then by `convert` to version 3.
+    /// A migration is only needed for changes that the new version of a type cannot describe itself. [`Database::table`] handles new fields with a
+    /// default, renamed fields, wider numbers and removed fields. Values of an earlier version of `V` are converted to `V` first: a table of version
+    /// 1 is converted to version 2 by attributes, and then to version 3 by `convert`.
     ///
-    /// The table is moved by many transactions, so that it can be of any size. A migration that was interrupted, by a power
-    /// failure too, resumes when this is called again; until it has finished the table cannot be opened otherwise, and handles that were
-    /// opened before return [`Error::NoTable`] from then on. `progress` is told how many keys have been moved. As the closure of a
-    /// transaction, `convert` may see a key more than once.
+    /// The rows are moved in many transactions, so that the table can be of any size. If a migration is interrupted, even by a power failure, the
+    /// next call resumes it. Until it has finished, the table cannot be opened otherwise. Handles that were opened before the migration return
+    /// [`Error::NoTable`]. `progress` is called with the number of rows that have been moved. `convert` may be called more than once for a row, since
+    /// it runs in transactions.
     ///
     /// ```
     /// # use strandline::*;
@@ -53,9 +53,9 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableTypes`]: it is of neither types; [`Error::Parameter`]: `convert` makes the same key of two; what `convert` returns, and
-    /// then the keys that were moved stay where they are; [`Error::Damaged`]: other rows were moved than were there, and the migration
-    /// does not end; as [`Database::write`].
+    /// Returns [`Error::TableTypes`] if the table has neither the old nor the new types, [`Error::Parameter`] if `convert` maps two keys to the same
+    /// key, and the error that `convert` returned; the rows that were moved until then stay moved. Returns [`Error::Damaged`] if the number of rows
+    /// that were moved is not that of the rows that existed; the migration then does not finish. Returns the errors of [`Database::write`].
     pub fn migrate<K: Key, V: Value, L: Key, W: Value>(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.table(name)
     }
 
-    /// Like [`Database::migrate`] for a multimap. Pairs of which `convert` makes the same are one.
+    /// Like [`Database::migrate`], for a multimap. Equal pairs that `convert` returns become one pair.
     ///
     /// ```
     /// # use strandline::*;
@@ -85,7 +85,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::migrate`].
+    /// Returns the same errors as [`Database::migrate`].
     pub fn migrate_multimap<K: Key, V: Key, L: Key, W: Key>(
         &self,
         name: &str,
@@ -97,7 +97,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.multimap(name)
     }
 
-    /// Like [`Database::migrate`] for a queue, whose items keep their order.
+    /// Like [`Database::migrate`], for a queue. The items keep their order.
     ///
     /// ```
     /// # use strandline::*;
@@ -116,7 +116,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::migrate`].
+    /// Returns the same errors as [`Database::migrate`].
     pub fn migrate_queue<T: Value, U: Value>(
         &self,
         name: &str,
@@ -127,7 +127,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.queue(name)
     }
 
-    /// Moves what is of the form `F`, if it is there, to one of the form `G`.
+    /// Moves the rows of a table of the form `F`, if it exists, to one of the form `G`.
     fn migrate_by<F: Form, G: Form>(
         &self,
         name: &str,
@@ -145,7 +145,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             if !F::HAS_VERSIONS {
                 return Err(found.refused);
             }
-            // Values of an earlier version of `F`'s type become those of that version first.
+            // Values of an earlier version of `F`'s type are first converted to the version that `F` has.
             let are_valid = |key: &[u8], words: &[u64], bytes| F::decode(key, words, bytes).map(drop);
             match self.convert(name, &from, are_valid) {
                 Ok(()) if find()?.as_ref().is_some_and(can_move) => {}
@@ -160,8 +160,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.move_all(name, &to, true, &mut convert, progress)
     }
 
-    /// Makes the values of a table, or the items of a queue, those of the present version of their type, if that says how.
-    /// `are_valid` checks the bytes of a key, and the words and bytes of its new value.
+    /// Converts the values of a table, or the items of a queue, to the present version of their type, if the type says how. `are_valid` checks the
+    /// bytes of a key, and the words and bytes of its new value.
     pub(crate) fn convert(
         &self,
         name: &str,
@@ -173,7 +173,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         };
         let Movable { value, types, layouts, moving_to, refused } = found;
         let is_other = moving_to.is_some_and(|to| to != (wanted.layouts, false));
-        // A type that has no version of its own does not say that it was meant to change.
+        // A type without a version of its own does not say that it was meant to change.
         if layouts.0 != wanted.layouts.0
             || is_other
             || without_numbers(&value) != without_numbers(&wanted.value)
@@ -187,7 +187,9 @@ impl<C: Control<Memory = Native>> Database<C> {
                 return Err(match refused {
                     Error::TableTypes { table, differences } => Error::TableTypes {
                         table,
-                        differences: format!("{differences}\nand cannot become what is expected:{reasons}"),
+                        differences: format!(
+                            "{differences}\nand cannot be converted to the expected types:{reasons}"
+                        ),
                     },
                     other => other,
                 });

@@ -56,36 +56,36 @@ use value_ref::Value;
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
-/// Values are numbers, strings, tuples, vectors, options and what `#[derive(Persist)]` makes of your own types; keys the same with
-/// `#[derive(Key)]`. Threads can share a database, or have clones of it, which are handles to the same one. Transactions run concurrently and are
-/// serializable: after a conflict one of them runs again, so its closure must have no side effects that cannot be repeated.
+/// Values are numbers, strings, tuples, vectors, options, and your own types with `#[derive(Persist)]`. Keys are of the same kinds, and your own
+/// types with `#[derive(Key)]`. Threads can share a database. A clone is another handle to the same database. Transactions run concurrently and are
+/// serializable: after a conflict, one of them runs again. A closure must therefore have no side effects that cannot be repeated.
 ///
-/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same database returns
-/// [`Error::Nested`] and does nothing, however large the transaction is: all but [`catalogue`](Database::catalogue), [`path`](Database::path),
-/// [`recovery`](Database::recovery), [`space`](Database::space), [`statistics`](Database::statistics), [`snapshot_usage`](Database::snapshot_usage), and
-/// [`later`](Database::later), whose `write` returns it.
+/// Inside a transaction, on the thread that runs it, every method that waits or begins a transaction of the same database returns [`Error::Nested`]
+/// and does nothing. Allowed are only [`catalogue`](Database::catalogue), [`path`](Database::path), [`recovery`](Database::recovery),
+/// [`space`](Database::space), [`statistics`](Database::statistics), [`snapshot_usage`](Database::snapshot_usage), and [`later`](Database::later),
+/// whose `write` returns the error.
 ///
 /// # Who waits for whom
 ///
 /// | | waits for |
 /// |---|---|
 /// | [`read`](Database::read), a [`snapshot`](Database::snapshot) that begins | one flush; a large transaction only if what it has changed takes more than [`Options::snapshot_bytes`](crate::Options::snapshot_bytes) |
-/// | [`write`](Database::write) under [`Stm`], the default | transactions that have changed the same cache lines of 64 bytes; a large transaction, also one that waits to begin |
-/// | `write` under [`SingleWriter`](crate::SingleWriter) | the writer that runs, and those that have waited longer |
-/// | a large `write` | all transactions that have changed something; then it runs alone |
+/// | [`write`](Database::write) under [`Stm`], the default | transactions that have changed the same cache lines of 64 bytes; a large transaction, even one that is still waiting to begin |
+/// | `write` under [`SingleWriter`](crate::SingleWriter) | the running writer, and writers that have waited longer |
+/// | a large `write` | all transactions that have changed something; it then runs alone |
 /// | a snapshot that exists | nothing |
 /// | every `write` on an ordinary file | a flush of the log; a checkpoint, if the log is full or too much memory is changed |
 ///
 /// A transaction is *large* if it changes more than 4 MB (a sixteenth of the largest log), or half of
-/// [`Geometry::log_bytes`](crate::Geometry::log_bytes) on persistent memory. It starts over and runs alone. A closure that sleeps after its first change makes a
-/// large transaction wait, and with it all writers that begin later, but no reader. What is read beside a large transaction is the state before it. A
-/// reader that meets what others have changed, or a large transaction, reads at a snapshot. That needs `snapshot_bytes`, which is on by default, and
-/// one of 64 snapshots; without them it waits as a writer does.
+/// [`Geometry::log_bytes`](crate::Geometry::log_bytes) on persistent memory. It starts over and runs alone. A closure that sleeps after its first
+/// change delays a large transaction, and with it all writers that begin later, but no reader. Readers beside a large transaction see the state
+/// before it. A reader that finds changes of a running transaction reads at a snapshot instead. That needs `snapshot_bytes`, which is on by default,
+/// and one of the 64 snapshots; without them the reader waits like a writer.
 ///
-/// It is a [`Store`] whose root is [`Tables`], and can be opened as one.
+/// A database is a [`Store`] whose root is [`Tables`], and a program can open it as one.
 pub struct Database<C: Control<Memory = Native> = Stm> {
     store: Store<Tables<'static>, C>,
-    /// The store's number, so that no table of one database is used in another.
+    /// Identifies the store, so that a table of one database is not used in another.
     number: u64,
 }
 
@@ -99,7 +99,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         &mut self.store
     }
 
-    /// Finds a table, or makes it.
+    /// Finds a table, or creates it.
     #[track_caller]
     fn handle(
         &self,
@@ -122,7 +122,8 @@ impl<C: Control<Memory = Native>> Database<C> {
             Some(place) => {
                 let is_counted = self.store.read(|tx, root| root.get(tx)?.rows(tx, name)?.1.is_counted(tx));
                 if matches!(is_counted, Ok(false)) {
-                    // A table without counts can be used, too: in a pool that is full or read-only, or beside damage that its user will meet.
+                    // A failure is ignored, since a table without counts works as well. The pool may be full or read-only, or there may be damage,
+                    // which the table's user will meet.
                     let _ = self.store.write(|tx, root| root.get(tx)?.rows(tx, name)?.1.start_counting(tx));
                 }
                 place
@@ -135,18 +136,18 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(Handle::new(self.number, at, number, name))
     }
 
-    /// The table `name`, which is made if it is not there: an ordered map from `K` to `V`. It is for this database's transactions, and can be kept
-    /// and cloned.
+    /// Opens the table `name`, an ordered map from `K` to `V`, and creates it if it does not exist. The table is used in this database's
+    /// transactions; a program can keep and clone it.
     ///
-    /// If its values are of an earlier version of `V`, they are converted to the present one: fields that were removed are dropped, numbers may have
-    /// become wider, and attributes say the rest. The versions of all types that have changed must have been raised, that of a type which contains a
-    /// changed one too. The conversion rewrites the whole table before this returns, and cannot be undone; handles that were opened before return
-    /// [`Error::NoTable`] from then on. After a crash the next call resumes it. A program that has an earlier version of `V` gets
+    /// If the values are of an earlier version of `V`, they are converted to the present one: removed fields are dropped, numbers may have become
+    /// wider, and attributes describe the rest. The program must have raised the versions of all types that have changed, including types that
+    /// contain a changed one. The conversion rewrites the whole table before this method returns, and cannot be undone. Handles that were opened
+    /// before it return [`Error::NoTable`]. After a crash the next call resumes the conversion. A program with an earlier version of `V` gets
     /// [`Error::TableTypes`].
     ///
-    /// Only types that derive [`Persist`](crate::Persist) have versions: a table whose value is a plain `u32` does not become one of `u64`. Keys are
-    /// not converted, and so neither are multimaps. A new version alone does not change values: if a field's meaning changed and not its type, the
-    /// values are copied as they are. [`Database::migrate`] is for all of these.
+    /// Only types that derive [`Persist`](crate::Persist) have versions: a table of plain `u32` values does not become one of `u64`. Keys are not
+    /// converted, and neither are multimaps. If only the meaning of a field has changed but not its type, a new version copies the values as they
+    /// are. Use [`Database::migrate`] for these changes.
     ///
     /// ```
     /// # mod before {
@@ -183,8 +184,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.handle_of(name, found, |tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
     }
 
-    /// What is there; values of an earlier version become what is expected. `are_valid` checks the bytes of a key, and the words and bytes of a value that was
-    /// converted.
+    /// Finds a table and converts values of an earlier version. `are_valid` checks the bytes of a key, and the words and bytes of a converted value.
     #[track_caller]
     fn find_or_convert(
         &self,
@@ -202,14 +202,14 @@ impl<C: Control<Memory = Native>> Database<C> {
         }
     }
 
-    /// Like [`find_or_convert`](Self::find_or_convert), of types that the program knows.
+    /// Like [`find_or_convert`](Self::find_or_convert), for types that the program knows.
     #[track_caller]
     fn find_form<F: Form>(&self, name: &str) -> Result<Option<Place>> {
         self.find_or_convert(name, &F::wanted(), |key, words, bytes| F::decode(key, words, bytes).map(drop))
     }
 
-    /// The multimap `name`, which is made if it is not there: each key has a sorted set of values. Both are key types, which do not change by
-    /// themselves: [`Database::migrate_multimap`] is for that.
+    /// Opens the multimap `name`, which has a sorted set of values for each key, and creates it if it does not exist. Keys and values are key types,
+    /// which are not converted to new versions; use [`Database::migrate_multimap`] for that.
     ///
     /// ```
     /// # use strandline::*;
@@ -231,8 +231,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         Ok(MultimapTable::of(handle))
     }
 
-    /// The queue `name`, which is made if it is not there: first in, first out. Items of an earlier version of `T` are converted to the present one,
-    /// as a table's values are.
+    /// Opens the queue `name`, first in, first out, and creates it if it does not exist. Items of an earlier version of `T` are converted to the
+    /// present one, like the values of a table.
     ///
     /// ```
     /// # use strandline::*;
@@ -243,14 +243,15 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::table`].
+    /// Returns the same errors as [`Database::table`].
     #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
         let found = self.find_form::<QueueOf<T>>(name)?;
         self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
     }
 
-    /// The catalogue, in a transaction of this database: for making, renaming and deleting tables together with what else the transaction does.
+    /// Returns the catalogue for use in a transaction of this database. With it, a transaction can create, rename and delete tables together with its
+    /// other changes.
     ///
     /// ```
     /// # use strandline::*;
@@ -279,7 +280,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.root_of(tx).get(tx)
     }
 
-    /// All tables, multimaps and queues, by name, with their types.
+    /// Returns the descriptions of all tables, multimaps and queues with their types, ordered by name.
     ///
     /// ```
     /// # use strandline::*;
@@ -292,13 +293,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::read`].
+    /// Returns the same errors as [`Database::read`].
     #[track_caller]
     pub fn list(&self) -> Result<Vec<TableDescription>> {
         self.store.read(|tx, root| root.get(tx)?.list(tx))
     }
 
-    /// Deletes a table, multimap or queue with all that is in it; whether it was there. Whoever has it open finds [`Error::NoTable`] then.
+    /// Deletes a table, multimap or queue with its content, and returns whether it existed. Handles to it return [`Error::NoTable`] afterwards.
     ///
     /// ```
     /// # use strandline::*;
@@ -310,15 +311,15 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn delete(&self, name: &str) -> Result<bool> {
         self.store.write(|tx, root| root.get(tx)?.delete(tx, name))
     }
 
-    /// Runs `body` as a transaction: all that it writes is there when this returns, for everybody and after a power failure
-    /// too, or nothing is. After a conflict with another transaction it runs again; only its last run has an effect. An error that it
-    /// returns rolls back, and is returned; [`Error::Aborted`] is for rolling back on purpose, and
+    /// Runs `body` as a transaction. When this returns, either all its writes are visible to everybody and survive a power failure, or there are
+    /// none. After a conflict with another transaction `body` runs again; only its last run has an effect. If `body` returns an error, the
+    /// transaction is rolled back and the error is returned. Use [`Error::Aborted`] to roll back on purpose, and
     /// [`write_with_error`](Database::write_with_error) for errors of other types.
     ///
     /// ```
@@ -341,18 +342,18 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// The error that `body` returned; what made the transaction fail: a full disk ([`Error::Full`], [`Error::Io`]), a transaction
-    /// inside another one of the same thread ([`Error::Nested`]), a database that was closed ([`Error::Closed`]), and others. It has changed nothing then. After [`Error::Poisoned`]
-    /// alone, when the device has failed, the outcome is unknown until the database is opened again.
+    /// Returns the error that `body` returned, and an error if the transaction failed: if the disk is full ([`Error::Full`], [`Error::Io`]), if the
+    /// thread is already in a transaction ([`Error::Nested`]), if the database was closed ([`Error::Closed`]), and others. The transaction has then
+    /// changed nothing. Only after [`Error::Poisoned`], when the device has failed, is the outcome unknown until the database is opened again.
     #[track_caller]
     pub fn write<T>(&self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<T> {
         self.write_with_error(body)
     }
 
-    /// Like [`Database::write`], for a closure that returns any error into which the library's can be converted: `anyhow::Error`, an enum with
+    /// Like [`Database::write`], for a closure that returns any error type into which [`Error`] can be converted: `anyhow::Error`, an enum with
     /// `thiserror`'s `#[from]`, `Box<dyn Error + Send + Sync>`.
     ///
-    /// A closure's `?` needs to know the error type. If the compiler asks for it, name it with the call:
+    /// A `?` in the closure needs to know the error type. If the compiler asks for it, name it in the call:
     ///
     /// ```
     /// use strandline::Database;
@@ -394,7 +395,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &self,
@@ -406,7 +407,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         })
     }
 
-    /// Transactions that do not wait for the disk: [`Store::later`].
+    /// Returns a handle for transactions that do not wait for the disk. See [`Store::later`].
     ///
     /// ```
     /// # use strandline::*;
@@ -421,8 +422,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         Later(self)
     }
 
-    /// Runs `body`, which can only read: it sees one state of the database, whatever others write meanwhile. After a conflict it runs a second time;
-    /// what must run once reads a [`Database::snapshot`].
+    /// Runs `body` as a transaction that only reads. It sees one state of the database, whatever other transactions write meanwhile. After a conflict
+    /// it runs a second time. If the closure must run only once, use a [`Database::snapshot`].
     ///
     /// ```
     /// # use strandline::*;
@@ -435,13 +436,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn read<T>(&self, body: impl for<'p> FnMut(&View<'p, C>) -> Result<T>) -> Result<T> {
         self.read_with_error(body)
     }
 
-    /// Like [`Database::read`], for a closure with another error type: [`Database::write_with_error`].
+    /// Like [`Database::read`], for a closure with another error type. See [`Database::write_with_error`].
     ///
     /// ```
     /// # use strandline::*;
@@ -456,7 +457,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn read_with_error<E: From<Error>, T>(
         &self,
@@ -468,7 +469,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         })
     }
 
-    /// The database as it is now, for as long as what is returned exists: for reading much, or slowly, beside writers.
+    /// Returns a snapshot: the database as it is now, for as long as the snapshot exists. Use it for long or slow reads beside writers.
     ///
     /// ```
     /// # use strandline::*;
@@ -487,7 +488,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
-    /// A snapshot borrows nothing. It can be kept in a struct, cloned and sent to threads, which may all read it at a time:
+    /// A snapshot borrows nothing. It can be kept in a struct, cloned and sent to threads, which may all read it at the same time:
     ///
     /// ```
     /// # use strandline::*;
@@ -508,14 +509,14 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::TooManySnapshots`] if there are 64, and the errors of [`Store::snapshot`]. A transaction that only reads counts as a snapshot
-    /// while it reads a value of more than 16 KB with `read_with` or `write_to`.
+    /// Returns [`Error::TooManySnapshots`] if there are already 64, and the errors of [`Store::snapshot`]. A transaction that only reads counts as a
+    /// snapshot while it reads a value of more than 16 KB with `read_with` or `write_to`.
     #[track_caller]
     pub fn snapshot(&self) -> Result<DatabaseSnapshot<C>> {
         Ok(DatabaseSnapshot { inner: self.store.snapshot()?, number: self.number })
     }
 
-    /// A number by which this process tells databases apart: all handles to one have the same, and no other database has it.
+    /// Returns a number that identifies the database within this process. All handles to the database return the same number.
     ///
     /// ```
     /// # use strandline::*;
@@ -528,7 +529,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.number
     }
 
-    /// The file's path, absolute and without symbolic links.
+    /// Returns the file's path, absolute and without symbolic links.
     ///
     /// ```
     /// # use strandline::*;
@@ -541,11 +542,11 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.path()
     }
 
-    /// Closes the database, for all handles to it: makes everything durable, marks the file as cleanly closed and releases it. It waits
-    /// for the transactions that other threads have begun; every later use of any handle returns [`Error::Closed`], except
-    /// [`path`](Database::path), [`recovery`](Database::recovery), and this, which does nothing then.
+    /// Closes the database for all handles to it: makes everything durable, marks the file as cleanly closed and releases it. This waits for
+    /// transactions that other threads have begun. Later uses of any handle return [`Error::Closed`], except [`path`](Database::path) and
+    /// [`recovery`](Database::recovery), and `close` itself, which then does nothing.
     ///
-    /// Dropping the last handle closes it, once no snapshot of it is left. That cannot report errors.
+    /// Dropping the last handle closes the database, too, once its last snapshot is dropped, but cannot report errors.
     ///
     /// ```
     /// # use strandline::*;
@@ -562,14 +563,15 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Store::close`]; with [`Error::InUse`], as long as a [`DatabaseSnapshot`] exists, the database stays open.
+    /// Returns [`Error::InUse`] as long as a [`DatabaseSnapshot`] exists, and the database stays open. Also returns the errors of [`Store::close`].
     pub fn close(&self) -> Result<()> {
         self.store.close()
     }
 }
 
 impl<C: Control<Memory = Native>> Clone for Database<C> {
-    /// Another handle to the same database, which costs an increment of a counter. Tables of one can be used with the other.
+    /// Returns another handle to the same database, at the cost of incrementing a counter. Tables that were opened through one handle can be used
+    /// with the other.
     fn clone(&self) -> Self {
         Self { store: self.store.clone(), number: self.number }
     }
@@ -582,7 +584,7 @@ impl<C: Control<Memory = Native>> std::fmt::Debug for Database<C> {
 }
 
 impl<C: Control<Memory = Native>> Later<&Database<C>> {
-    /// Like [`Database::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Database::write`], but does not wait until the transaction is durable. The caller can wait on the ticket that it returns.
     ///
     /// ```
     /// # use strandline::*;
@@ -595,13 +597,13 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn write<T>(self, body: impl for<'p> FnMut(&Tx<'p, C>) -> Result<T>) -> Result<(T, Ticket)> {
         self.write_with_error(body)
     }
 
-    /// Like [`write`](Self::write), for a closure with another error type: [`Database::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type. See [`Database::write_with_error`].
     ///
     /// ```
     /// # use strandline::*;
@@ -616,7 +618,7 @@ impl<C: Control<Memory = Native>> Later<&Database<C>> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::write`].
+    /// Returns the same errors as [`Database::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         self,

@@ -15,7 +15,7 @@ use strandline_core::engine::Stm;
 use strandline_core::error::Result;
 
 named! {
-    /// A named multimap of a [`Database`](crate::Database): each key has any number of values, each once and in order.
+    /// A named multimap of a [`Database`](crate::Database). Each key has a set of values, in order.
     ///
     /// ```
     /// use strandline::Database;
@@ -41,14 +41,14 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(map)
     }
 
-    /// The bytes of a key, and those of one of its values behind them.
+    /// Returns the encoded bytes of a key, followed by those of one of its values.
     fn pair(key: &(impl KeyRef + ?Sized), value: &(impl KeyRef + ?Sized)) -> KeyBytes {
         let mut bytes = KeyBytes::of(key);
         value.write_key(&mut bytes);
         bytes
     }
 
-    /// Gives `key` one more value; whether it had not got it.
+    /// Adds a value to `key`, and returns `true` if the key did not have it yet.
     ///
     /// ```
     /// # use strandline::*;
@@ -60,7 +60,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn insert<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -75,7 +75,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(before.is_none())
     }
 
-    /// Takes a value from `key`; whether it had it.
+    /// Removes a value from `key`, and returns whether the key had it.
     ///
     /// ```
     /// # use strandline::*;
@@ -90,7 +90,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn remove<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -104,7 +104,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.remove_encoded(tx, &Self::pair(key, value))?.is_some())
     }
 
-    /// Takes all values from `key`; how many there were.
+    /// Removes all values of `key`, and returns their number.
     ///
     /// ```
     /// # use strandline::*;
@@ -119,7 +119,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn remove_all<'p, Q: KeyRef + ?Sized>(&self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<u64>
     where
         K: Borrow<Q>,
@@ -148,7 +148,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn contains<'p, Q: KeyRef + ?Sized, W: KeyRef + ?Sized>(
         &self,
         tx: &View<'p, impl Control>,
@@ -162,7 +162,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.get_encoded(tx, &Self::pair(key, value))?.is_some())
     }
 
-    /// The values of `key` in order, from either end.
+    /// Returns an iterator over the values of `key`, in order and from either end.
     ///
     /// ```
     /// # use strandline::*;
@@ -178,7 +178,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn get<'v, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -190,7 +190,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(Values(self.map(tx)?.with_prefix(tx, KeyBytes::of(key).as_slice())))
     }
 
-    /// All keys with their values in order, each pair for itself.
+    /// Returns an iterator over all keys with their values, in order, one pair for each value.
     ///
     /// ```
     /// # use strandline::*;
@@ -211,7 +211,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -219,7 +219,7 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
         Ok(self.map(tx)?.iter(tx).map(|pair| pair.map(|(pair, ())| pair)))
     }
 
-    /// Number of all values of all keys, at the same cost for a multimap of any size: [`OrderedMap::len`].
+    /// Returns the number of values of all keys, in the same time for a multimap of any size. See [`OrderedMap::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -234,12 +234,12 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
 
-    /// Removes all keys.
+    /// Removes all keys and values.
     ///
     /// ```
     /// # use strandline::*;
@@ -255,12 +255,12 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.map(tx)?.retain(tx, |_, ()| false)
     }
 
-    /// Returns whether there are no keys.
+    /// Returns whether the multimap has no keys.
     ///
     /// ```
     /// # use strandline::*;
@@ -271,12 +271,12 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
         self.map(tx)?.is_empty(tx)
     }
 
-    /// Looks the multimap over for damage, by its types: what is wrong, and nothing if all is well.
+    /// Checks the multimap by its types, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -291,13 +291,13 @@ impl<K: Key, V: Key> MultimapTable<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         self.map(tx)?.check(tx)
     }
 }
 
-/// The values of a key in a [`MultimapTable`].
+/// An iterator over the values of a key in a [`MultimapTable`]. [`MultimapTable::get`] creates it.
 pub struct Values<'v, 'p, K, V, C: Control = Stm>(Range<'v, 'p, (K, V), (), C>);
 
 impl<K: Key, V: Key, C: Control> Iterator for Values<'_, '_, K, V, C> {

@@ -1,4 +1,4 @@
-//! Has a database's transactions observed, for the crash checker.
+//! Lets the crash checker observe a database's transactions.
 
 use std::sync::Arc;
 
@@ -8,12 +8,13 @@ use crate::value::transaction::Control;
 use strandline_core::file::Pool;
 use strandline_core::memory::Native;
 
-/// From now on `observer` is told of the transactions of `database`, which is in memory. None of them is larger than its log.
+/// Calls `observer` for the transactions of `database` from now on. The database must be in memory, and none of its transactions may be larger than
+/// its log.
 pub fn observe<C: Control<Memory = Native>>(database: &mut Database<C>, observer: &'static dyn Observer) {
     database.store_mut().observer = Some(observer);
 }
 
-/// The pool of `database`, which stays open as long as what is returned exists.
+/// Returns the pool of `database`. The pool stays open as long as the result exists.
 ///
 /// # Panics
 /// Panics if the database was closed.

@@ -1,4 +1,4 @@
-//! How a database is created and opened.
+//! Functions that create and open databases.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use strandline_core::memory::Native;
 use strandline_core::scheme::Schemes;
 
 impl Database {
-    /// Opens the database in the file at `path`; creates it if there is no such file. It keeps its log in a second file, `path.log`; that is why it
-    /// takes a path and not a `File`.
+    /// Opens the database in the file at `path`, and creates it if there is no such file. The database keeps its log in a second file, `path.log`,
+    /// which is why this takes a path and not a `File`.
     ///
     /// ```
     /// use strandline::Database;
@@ -28,7 +28,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::open_with`].
+    /// Returns the same errors as [`Database::open_with`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, &Options::default())
     }
@@ -45,13 +45,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::RootLayout`] if it is a store with a root of its own type, and an error if the file cannot be read or written, is no
-    /// database, is damaged, of a later format, or open in another process.
+    /// Returns [`Error::RootLayout`] if the file is a store with a root of its own type, and an error if the file cannot be read or written, is not a
+    /// database, is damaged, has a later format, or is open in another process.
     pub fn open_with(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
 
-    /// Like [`Database::open_with`], but the database has to exist: a mistake in the path is an error, and creates nothing.
+    /// Like [`Database::open_with`], but the database must exist: a mistake in the path is an error and does not create a file.
     ///
     /// ```
     /// use strandline::{Database, Error, Options};
@@ -68,7 +68,7 @@ impl Database {
         Store::<Tables>::open_filled(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
 
-    /// Creates a database in a new file at `path`. Fails and changes nothing if the file exists.
+    /// Creates a database in a new file at `path`. If the file exists, this fails and changes nothing.
     ///
     /// ```
     /// use strandline::{Database, Options};
@@ -85,7 +85,7 @@ impl Database {
         Store::<Tables>::create_new(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
 
-    /// Opens the database at `path` for reading only, beside any number of other readers and no writer.
+    /// Opens the database at `path` for reading only. Several processes can do so at a time, but not beside a process that writes.
     ///
     /// ```
     /// use strandline::{Database, Options};
@@ -103,8 +103,9 @@ impl Database {
         Store::open_read_only(path, options).map(Self::from)
     }
 
-    /// Puts a copy of the backup in the place of the database at `path`, which no process has open; or makes it, if there is none. The log of the old
-    /// database goes with it. The backup is checked first, and a killed process leaves the old database or the new one: [`restore`] has the details.
+    /// Replaces the database at `path` with a copy of a backup, or creates it if there is none. No process may have the database open. The log of the
+    /// old database is removed with it. The backup is checked first. If the process is killed meanwhile, either the old database or the new one
+    /// exists. See [`restore`] for the details.
     ///
     /// ```
     /// use strandline::{Database, OldFiles};
@@ -124,7 +125,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`restore`]: [`Error::Locked`] if one of the two is open, [`Error::Damaged`] if the backup is damaged, and others.
+    /// Returns [`Error::Locked`] if one of the two is open, [`Error::Damaged`] if the backup is damaged, and the other errors of [`restore`].
     pub fn restore(
         backup: impl AsRef<Path>,
         path: impl AsRef<Path>,
@@ -133,7 +134,7 @@ impl Database {
         restore(backup, path, old_files, Schemes::default())
     }
 
-    /// An empty database in memory, for tests: nothing of it remains.
+    /// Creates an empty database in memory, for tests. It is lost when it is closed.
     ///
     /// ```
     /// use strandline::Database;
@@ -146,12 +147,12 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Returns an error if there is no memory, or the process has too many files open.
+    /// Returns an error if there is not enough memory, or if the process has too many open files.
     pub fn in_memory() -> Result<Self> {
         Self::in_memory_with(&Options::default())
     }
 
-    /// Like [`Database::in_memory`], with options. Their domain does not matter.
+    /// Like [`Database::in_memory`], with options. The option for the persistence domain has no effect.
     ///
     /// ```
     /// use strandline::{Database, Options};
@@ -162,15 +163,15 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::in_memory`].
+    /// Returns the same errors as [`Database::in_memory`].
     pub fn in_memory_with(options: &Options) -> Result<Self> {
         Store::<Tables>::in_memory(options, |tx| Tables::new(tx)).map(Self::from)
     }
 }
 
 impl Database<SingleWriter> {
-    /// Like [`Database::open_with`], for transactions that write one at a time: none of them is in another's way, so that none runs again. It is a
-    /// choice of this program; the file is the same.
+    /// Like [`Database::open_with`], but only one transaction writes at a time. Writers then never conflict, so that none runs again. This is a
+    /// choice of the program; the file is the same.
     ///
     /// ```
     /// use strandline::{Database, Options, SingleWriter};
@@ -186,13 +187,13 @@ impl Database<SingleWriter> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Database::open_with`].
+    /// Returns the same errors as [`Database::open_with`].
     pub fn open_single_writer(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Store::<Tables, SingleWriter>::open(path, options, |tx| Tables::new(tx)).map(Self::from)
     }
 }
 
-/// The database in a store whose root is [`Tables`], under any control and opened in any way.
+/// Converts a store whose root is [`Tables`], under any control and opened in any way, into a database.
 ///
 /// ```
 /// use strandline::{Database, Options, SingleWriter, Store, Tables};

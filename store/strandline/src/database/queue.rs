@@ -32,7 +32,7 @@ impl<T: Value> QueueTable<T> {
         Ok(queue)
     }
 
-    /// Puts an item at the end.
+    /// Appends an item at the end of the queue.
     ///
     /// ```
     /// # use strandline::*;
@@ -44,13 +44,13 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Queue::push`], and those of a [`Table`].
+    /// Returns the errors of [`Queue::push`], and those of a [`Table`].
     pub fn push<'p, W: ValueRef<T> + ?Sized>(&self, tx: &Tx<'p, impl Control>, item: &W) -> Result<()> {
         let item = item.encoded();
         self.queue(tx)?.push_encoded(tx, Queue::<T>::node_tag(), item.bytes, item.encode)
     }
 
-    /// Takes the item at the front, if there is one.
+    /// Removes the item at the front and returns it, or `None` if the queue is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -63,12 +63,12 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`QueueTable::push`].
+    /// Returns the same errors as [`QueueTable::push`].
     pub fn pop<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
         self.queue(tx)?.pop(tx)
     }
 
-    /// The item at the front, which stays.
+    /// Returns the item at the front without removing it, or `None` if the queue is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -80,12 +80,12 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn front<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
         self.queue(tx)?.front(tx)
     }
 
-    /// Returns whether there are no items.
+    /// Returns whether the queue has no items.
     ///
     /// ```
     /// # use strandline::*;
@@ -97,12 +97,12 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
         self.queue(tx)?.is_empty(tx)
     }
 
-    /// Number of items, at the same cost for a queue of any length: [`Queue::len`].
+    /// Returns the number of items, in the same time for a queue of any length. See [`Queue::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -114,12 +114,12 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.queue(tx)?.len(tx)
     }
 
-    /// The items, from front to end: [`Queue::iter`].
+    /// Returns an iterator over the items, from front to end. See [`Queue::iter`].
     ///
     /// ```
     /// # use strandline::*;
@@ -132,7 +132,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Iter<'v, 'p, T, C>> {
         self.queue(tx)?.iter(tx)
     }
@@ -150,12 +150,12 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`QueueTable::push`].
+    /// Returns the same errors as [`QueueTable::push`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.queue(tx)?.clear(tx)
     }
 
-    /// Looks the queue over for damage, by its type: what is wrong, and nothing if all is well.
+    /// Checks the queue by its type, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -167,7 +167,7 @@ impl<T: Value> QueueTable<T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         self.queue(tx)?.check(tx)
     }

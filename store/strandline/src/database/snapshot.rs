@@ -1,4 +1,4 @@
-//! A database as it was at one moment.
+//! Snapshots: a database as it was at one moment.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -15,7 +15,7 @@ use strandline_core::engine::Stm;
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::Native;
 
-/// A [`Database`] as it was when the snapshot began: [`Database::snapshot`]. A clone is of the same moment, and costs little.
+/// A [`Database`] as it was when the snapshot began. [`Database::snapshot`] creates it. A clone is of the same moment, and is cheap.
 #[derive(Clone)]
 pub struct DatabaseSnapshot<C: Control<Memory = Native> = Stm> {
     pub(super) inner: Snapshot<Tables<'static>, C>,
@@ -23,8 +23,8 @@ pub struct DatabaseSnapshot<C: Control<Memory = Native> = Stm> {
 }
 
 impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
-    /// A view of this moment, through which tables are read. There can be any number of views at a time, on any threads. After an error,
-    /// also one that reports damage, reading may continue.
+    /// Returns a view of this moment, through which tables are read. There can be any number of views at a time, on any threads. Reading may continue
+    /// after an error, even one that reports damage.
     ///
     /// ```
     /// # use strandline::*;
@@ -42,9 +42,9 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
         view
     }
 
-    /// The rows of `table` at this moment, in order, for a struct or a response: the iterator owns what it reads, and can go to another
-    /// thread. It reads some rows at a time, and finds its place again in between; [`Table::iter`] through a
-    /// [view](DatabaseSnapshot::read) is faster, and also goes backwards.
+    /// Returns an iterator over the rows of `table` at this moment, in order. The iterator owns what it reads, so that a program can keep it in a
+    /// struct or a response, or send it to another thread. It reads some rows at a time, and searches for its place again in between. [`Table::iter`]
+    /// through a [view](DatabaseSnapshot::read) is faster, and also goes backwards.
     ///
     /// ```
     /// # use strandline::*;
@@ -71,7 +71,7 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
         }
     }
 
-    /// Checks everything for damage, as [`Database::check`].
+    /// Checks the whole database for damage, like [`Database::check`].
     ///
     /// ```
     /// # use strandline::*;
@@ -81,7 +81,7 @@ impl<C: Control<Memory = Native>> DatabaseSnapshot<C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::SnapshotEnded`]. Damage is in what is returned.
+    /// Returns [`Error::SnapshotEnded`] if the snapshot was ended. Damage is reported in the list, not as an error.
     pub fn check(&self) -> Result<Vec<String>> {
         self.inner.check()
     }
@@ -93,17 +93,17 @@ impl<C: Control<Memory = Native>> std::fmt::Debug for DatabaseSnapshot<C> {
     }
 }
 
-/// Rows that [`SnapshotRows`] reads at a time.
+/// Number of rows that [`SnapshotRows`] reads at a time.
 const BATCH: usize = 64;
 
-/// The rows of a table at a snapshot's moment: [`DatabaseSnapshot::rows`]. After an error it ends.
+/// An iterator over the rows of a table at a snapshot's moment. [`DatabaseSnapshot::rows`] creates it. It ends after an error.
 pub struct SnapshotRows<K, V, C: Control<Memory = Native> = Stm> {
     snapshot: DatabaseSnapshot<C>,
     table: Table<K, V>,
     read: VecDeque<(K, V)>,
-    /// Where to read on; `None` at the end.
+    /// The bound from which to read on; `None` at the end.
     from: Option<Bound<K>>,
-    /// What follows the rows that were read.
+    /// The error that follows the rows that were read.
     failed: Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! Values of tables that are stored and read piece by piece.
+//! Reading and storing values of tables piece by piece.
 
 use std::borrow::Borrow;
 use std::io;
@@ -14,18 +14,23 @@ use strandline_core::error::Error;
 use strandline_core::error::Result;
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// Gives `key` a value of `bytes` bytes, which are read from `from` piece by piece. In a pool on an ordinary file those of more than 64 KB go to free pages of the
-    /// file at once; what has to go through the log is in memory until the commit.
+    /// Sets the value of `key` to the `bytes` bytes that `from` returns, piece by piece. In a pool on an ordinary file, values of more than 64 KB are
+    /// written directly to free pages of the file. The parts that have to go through the log stay in memory until the commit.
     ///
-    /// If the transaction has to run again, its closure opens what it reads from again. At most 16 MB of a value are copied on the way.
+    /// If the transaction has to run again, its closure opens the source of the bytes again. At most 16 MB of a value are copied on the way.
     ///
-    /// Some pages go through the log, as all do on persistent memory and in databases in memory: those of a value that is stored twice in one transaction;
-    /// those freed beside a snapshot that still exists; those that were changed by way of the log since the last checkpoint but one; all of them while a backup
-    /// is made; and, once for each 256 KB, space that had other contents, or that the file had grown by when it was opened. If they are more than the log
-    /// takes, the transaction becomes a [large one](crate::Database#who-waits-for-whom).
+    /// On persistent memory, and in databases in memory, all pages go through the log. On an ordinary file some do:
     ///
-    /// A transaction that stores a large value keeps its part of the heap's tables until it commits. Reads and snapshots do not wait for it; a write that needs
-    /// new space for itself does.
+    /// - pages of a value that is stored twice in one transaction;
+    /// - pages that were freed beside a snapshot that still exists;
+    /// - pages that were changed through the log since the last checkpoint but one;
+    /// - all pages while a backup is made;
+    /// - for each 256 KB once, space that had other contents, or that the file had grown by when it was opened.
+    ///
+    /// If these pages do not fit into the log, the transaction becomes a [large one](crate::Database#who-waits-for-whom).
+    ///
+    /// A transaction that stores a large value keeps its part of the heap's tables locked until it commits. Reads and snapshots do not wait for it,
+    /// but a write that needs new space does.
     ///
     /// ```
     /// # use strandline::*;
@@ -47,7 +52,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]: `from` failed, or ended before, and the value is as it was. As [`Table::insert`].
+    /// Returns [`Error::Io`] if `from` fails or returns fewer bytes, in which case the value is unchanged, and the errors of [`Table::insert`].
     pub fn set_from<'p, Q: KeyRef + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -62,7 +67,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.set_from_encoded(tx, &KeyBytes::of(key), bytes, from)
     }
 
-    /// Reads the value of `key` piece by piece, if it is there: see [`Table::set_from`].
+    /// Returns a reader of the value of `key`, or `None` if the table does not have the key. See [`Table::set_from`].
     ///
     /// ```
     /// # use strandline::*;
@@ -75,7 +80,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn reader<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'t View<'p, C>,

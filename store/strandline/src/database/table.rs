@@ -1,4 +1,4 @@
-//! The tables of a database: named collections without a brand, which a program keeps as long as it likes.
+//! The tables of a database: handles to named collections, which a program can keep as long as it likes.
 
 use std::borrow::Borrow;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::Read;
 
-/// A table that was opened: of which database, where, and under which number.
+/// An open table: the number of its database, the address of its structure, and its own number.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     database: u64,
@@ -32,7 +32,7 @@ impl Handle {
         Self { database, at, number, name: name.into() }
     }
 
-    /// Fails unless the transaction is one of the table's database, and the table still there: `at` is where its number is.
+    /// Checks that the transaction belongs to the table's database, and that the table still exists. `at` is the address of the table's number.
     pub(super) fn check<'p>(&self, tx: &View<'p, impl Control>, at: PersistentAddress) -> Result<()> {
         if tx.database() != self.database {
             return Err(self.foreign());
@@ -51,7 +51,7 @@ impl Handle {
     }
 }
 
-/// What the three kinds of tables have in common.
+/// Defines the methods that the three kinds of tables have in common.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident<$($parameter:ident),*>) => {
         $(#[$doc])*
@@ -77,7 +77,7 @@ macro_rules! named {
                 Self { handle, types: PhantomData }
             }
 
-            /// The name under which it is in the database.
+            /// Returns the name under which the table was opened.
             pub fn name(&self) -> &str {
                 &self.handle.name
             }
@@ -88,8 +88,8 @@ macro_rules! named {
 pub(super) use named;
 
 named! {
-    /// A named table of a [`Database`](crate::Database): an ordered map from `K` to `V`. It stands for the table and holds nothing
-    /// of it; it can be cloned, sent to other threads and kept.
+    /// A named table of a [`Database`](crate::Database): an ordered map from `K` to `V`. This is a handle without any content, which a program can
+    /// clone, send to other threads and keep.
     ///
     /// ```
     /// use strandline::{Database, Persist};
@@ -109,20 +109,19 @@ named! {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
-    /// Used in a transaction of another database, every operation is [`Error::Parameter`]; after the table was deleted,
-    /// [`Error::NoTable`].
+    /// Every operation returns [`Error::Parameter`] in a transaction of another database, and [`Error::NoTable`] after the table was deleted.
     Table<K, V>
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// The map, in a transaction in which it can be used.
+    /// Returns the table's map, after a check that the transaction may use it.
     pub(super) fn map<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
         let map = OrderedMap::of(self.handle.at);
         self.handle.check(tx, map.number())?;
         Ok(map)
     }
 
-    /// The table as a typed collection, with which other parts of the pool can be used in the same transaction.
+    /// Returns the table as a typed collection, with which other parts of the pool can be used in the same transaction.
     ///
     /// ```
     /// # use strandline::*;
@@ -137,12 +136,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::NoTable`] if it was deleted, and [`Error::Parameter`] if the transaction is of another database.
+    /// Returns [`Error::NoTable`] if the table was deleted, and [`Error::Parameter`] if the transaction is of another database.
     pub fn collection<'p>(&self, tx: &View<'p, impl Control>) -> Result<OrderedMap<'p, K, V>> {
         self.map(tx)
     }
 
-    /// A copy of the value of `key`.
+    /// Returns a copy of the value of `key`, or `None` if the table does not have the key.
     ///
     /// ```
     /// # use strandline::*;
@@ -158,7 +157,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`OrderedMap::get`], and those of a [`Table`].
+    /// Returns the same errors as [`OrderedMap::get`], and those of a [`Table`].
     pub fn get<'p, Q: KeyRef + ?Sized>(&self, tx: &View<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -166,13 +165,15 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.get(tx, key)
     }
 
-    /// Returns what `read` makes of the value of `key`, for which no `String` or `Vec` is allocated: [`OrderedMap::read_with`].
+    /// Calls `read` with the value of `key` and returns its result, without allocating a `String` or `Vec` for the value. See
+    /// [`OrderedMap::read_with`].
     ///
-    /// Nothing is allocated for values of up to 4 KB. In a database on an ordinary file nothing is copied of a value of more than 16 KB that is stored in one
-    /// piece: `read` gets its bytes as they are in the mapping. That holds for [`Database::read`](crate::Database::read) and for snapshots; a transaction that
-    /// writes gets a copy. Values of more than 252 KB are stored in several pieces, and some smaller ones are; [`ValueReader::write_to`](crate::ValueReader::write_to) hands over one
-    /// piece after another. As long as such a transaction or snapshot lasts, space that large values free meanwhile is not used again, so that the file
-    /// grows by what is written instead. Such a transaction counts as one of the 64 snapshots while it lasts; if none is free, it gets a copy.
+    /// A value of up to 4 KB is read without an allocation. In a database on an ordinary file, a value of more than 16 KB that is stored in one piece
+    /// is not copied: `read` gets its bytes directly from the mapped file. This applies to [`Database::read`](crate::Database::read) and to
+    /// snapshots; a transaction that writes gets a copy. Values of more than 252 KB, and some smaller ones, are stored in several pieces.
+    /// [`ValueReader::write_to`](crate::ValueReader::write_to) passes them on piece by piece. As long as such a transaction or snapshot lasts, space
+    /// that large values free meanwhile is not used again, so that new values make the file grow. Such a transaction counts as one of the 64
+    /// snapshots while it lasts. If none is free, it gets a copy.
     ///
     /// ```
     /// # use strandline::*;
@@ -204,7 +205,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`]; a use of the transaction in `read` is [`Error::Parameter`].
+    /// Returns [`Error::Parameter`] if `read` uses the transaction, and the errors of [`Table::get`].
     pub fn read_with<'p, Q: KeyRef + ?Sized, R>(
         &self,
         tx: &View<'p, impl Control>,
@@ -218,7 +219,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.read_with(tx, key, read)
     }
 
-    /// Returns whether `key` is there.
+    /// Returns whether the table has `key`.
     ///
     /// ```
     /// # use strandline::*;
@@ -233,7 +234,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn contains_key<'p, Q: KeyRef + ?Sized>(&self, tx: &View<'p, impl Control>, key: &Q) -> Result<bool>
     where
         K: Borrow<Q>,
@@ -241,8 +242,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.contains_key(tx, key)
     }
 
-    /// Gives `key` the value `value`; returns the value before, if there was one. Both can be what keys and values are borrowed
-    /// as: `insert(tx, "ann", "text")`.
+    /// Sets the value of `key` to `value`, and returns the previous value if there was one. Both can be given in a borrowed form: `insert(tx, "ann",
+    /// "text")`.
     ///
     /// ```
     /// # use strandline::*;
@@ -254,7 +255,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`OrderedMap::insert`], and those of a [`Table`].
+    /// Returns the same errors as [`OrderedMap::insert`], and those of a [`Table`].
     pub fn insert<'p, Q: KeyRef + ?Sized, W: ValueRef<V> + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -267,7 +268,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.insert_encoded(tx, &KeyBytes::of(key), value.encoded())
     }
 
-    /// Gives `key` the value `value`, as [`insert`](Self::insert) does, but does not read the one before: for large values that costs less.
+    /// Sets the value of `key` to `value`, like [`insert`](Self::insert), but does not read the previous value, which is cheaper if that is large.
     ///
     /// ```
     /// # use strandline::*;
@@ -279,7 +280,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn set<'p, Q: KeyRef + ?Sized, W: ValueRef<V> + ?Sized>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -292,8 +293,8 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.set_encoded(tx, &KeyBytes::of(key), value.encoded())
     }
 
-    /// Stores pairs that come in ascending order of their keys, each key once; returns how many. Behind all keys that are there this is the fastest way, and
-    /// the one that takes least space: [`OrderedMap::load`].
+    /// Stores pairs that come in ascending order of distinct keys, and returns their number. If the keys are greater than all keys of the table, this
+    /// is the fastest way to store them, and takes the least space. See [`OrderedMap::load`].
     ///
     /// ```
     /// # use strandline::*;
@@ -307,7 +308,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`OrderedMap::load`], and those of a [`Table`].
+    /// Returns the same errors as [`OrderedMap::load`], and those of a [`Table`].
     pub fn load<'p, Q: Borrow<K>, W: Borrow<V>>(
         &self,
         tx: &Tx<'p, impl Control>,
@@ -316,7 +317,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.load(tx, pairs)
     }
 
-    /// Removes `key`; returns its value, if it was there.
+    /// Removes `key` and returns its value, or `None` if the table does not have the key.
     ///
     /// ```
     /// # use strandline::*;
@@ -331,7 +332,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn remove<'p, Q: KeyRef + ?Sized>(&self, tx: &Tx<'p, impl Control>, key: &Q) -> Result<Option<V>>
     where
         K: Borrow<Q>,
@@ -339,7 +340,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.remove(tx, key)
     }
 
-    /// The place of `key`, to look at and to change: [`OrderedMap::entry`].
+    /// Returns the entry of `key`, through which the caller can read and change its value. See [`OrderedMap::entry`].
     ///
     /// ```
     /// # use strandline::*;
@@ -355,7 +356,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn entry<'t, 'p, C: Control>(
         &self,
         tx: &'t Tx<'p, C>,
@@ -364,7 +365,7 @@ impl<K: Key, V: Value> Table<K, V> {
         self.map(tx)?.entry(tx, key)
     }
 
-    /// The least key and its value.
+    /// Returns the least key and its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -379,12 +380,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn first<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.first(tx)
     }
 
-    /// The greatest key and its value.
+    /// Returns the greatest key and its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -399,12 +400,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn last<'p>(&self, tx: &View<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.last(tx)
     }
 
-    /// Removes the least key; returns it with its value.
+    /// Removes the least key and returns it with its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -420,12 +421,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn pop_first<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.pop_first(tx)
     }
 
-    /// Removes the greatest key; returns it with its value.
+    /// Removes the greatest key and returns it with its value, or `None` if the table is empty.
     ///
     /// ```
     /// # use strandline::*;
@@ -440,12 +441,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn pop_last<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Option<(K, V)>> {
         self.map(tx)?.pop_last(tx)
     }
 
-    /// Returns whether there are no keys.
+    /// Returns whether the table has no keys.
     ///
     /// ```
     /// # use strandline::*;
@@ -456,12 +457,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn is_empty<'p>(&self, tx: &View<'p, impl Control>) -> Result<bool> {
         self.map(tx)?.is_empty(tx)
     }
 
-    /// Number of keys, at the same cost for a table of any size: [`OrderedMap::len`].
+    /// Returns the number of keys, in the same time for a table of any size. See [`OrderedMap::len`].
     ///
     /// ```
     /// # use strandline::*;
@@ -476,12 +477,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn len<'p>(&self, tx: &View<'p, impl Control>) -> Result<u64> {
         self.map(tx)?.len(tx)
     }
 
-    /// All keys and values in order, from either end.
+    /// Returns an iterator over all keys and values, in order and from either end.
     ///
     /// ```
     /// # use strandline::*;
@@ -502,12 +503,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn iter<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Range<'v, 'p, K, V, C>> {
         Ok(self.map(tx)?.iter(tx))
     }
 
-    /// The keys in `keys` and their values in order, from either end: [`OrderedMap::range`].
+    /// Returns an iterator over the keys in `keys` and their values, in order and from either end. See [`OrderedMap::range`].
     ///
     /// ```
     /// # use strandline::*;
@@ -520,7 +521,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn range<'v, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -532,7 +533,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.range(tx, keys))
     }
 
-    /// The keys that begin with `prefix`, and their values in order, from either end: [`Prefix`].
+    /// Returns an iterator over the keys that begin with `prefix`, and their values, in order and from either end. See [`Prefix`].
     ///
     /// ```
     /// # use strandline::*;
@@ -548,7 +549,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn prefix<'v, 'p, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -557,15 +558,15 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.prefix(tx, prefix))
     }
 
-    /// A cursor before the least key.
+    /// Creates a cursor before the least key.
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn cursor<'v, 'p, C: Control>(&self, tx: &'v View<'p, C>) -> Result<Cursor<'v, 'p, K, V, C>> {
         Ok(self.map(tx)?.cursor(tx))
     }
 
-    /// Removes the keys for which `keep` says no.
+    /// Removes the keys for which `keep` returns `false`.
     ///
     /// ```
     /// # use strandline::*;
@@ -581,12 +582,13 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn retain<'p>(&self, tx: &Tx<'p, impl Control>, keep: impl FnMut(&K, &V) -> bool) -> Result<()> {
         self.map(tx)?.retain(tx, keep)
     }
 
-    /// Removes the keys in `keys` for which `remove` says yes, as the iterator returns them: [`OrderedMap::extract_if`].
+    /// Returns an iterator that removes the keys in `keys` for which `remove` returns `true`. Each key is removed when the iterator returns it. See
+    /// [`OrderedMap::extract_if`].
     ///
     /// ```
     /// # use strandline::*;
@@ -603,7 +605,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn extract_if<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'t Tx<'p, C>,
@@ -616,7 +618,7 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(self.map(tx)?.extract_if(tx, keys, remove))
     }
 
-    /// Removes the keys in `keys`, as the iterator returns them: [`OrderedMap::drain`].
+    /// Returns an iterator that removes the keys in `keys`. Each key is removed when the iterator returns it. See [`OrderedMap::drain`].
     ///
     /// ```
     /// # use strandline::*;
@@ -629,7 +631,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn drain<'t, 'p, Q: KeyRef + ?Sized, C: Control>(
         &self,
         tx: &'t Tx<'p, C>,
@@ -657,12 +659,12 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::insert`].
+    /// Returns the same errors as [`Table::insert`].
     pub fn clear<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.retain(tx, |_, _| false)
     }
 
-    /// Looks the table over for damage, by its types: what is wrong, and nothing if all is well.
+    /// Checks the table by its types, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -677,7 +679,7 @@ impl<K: Key, V: Value> Table<K, V> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Table::get`].
+    /// Returns the same errors as [`Table::get`].
     pub fn check<'p>(&self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         self.map(tx)?.check(tx)
     }

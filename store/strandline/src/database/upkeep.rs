@@ -1,4 +1,4 @@
-//! What an operator asks of a database: how full it is, what it has done, whether it is damaged; backups and compaction.
+//! Methods for operation: space, statistics, checks for damage, backups and compaction.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use strandline_core::heap::HeapUsage;
 use strandline_core::memory::Native;
 
 impl<C: Control<Memory = Native>> Database<C> {
-    /// What the snapshots that exist take. It may be called inside a transaction.
+    /// Returns the memory that the existing snapshots take. It may be called inside a transaction.
     ///
     /// ```
     /// # use strandline::*;
@@ -27,13 +27,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`].
+    /// Returns [`Error::Closed`] if the database was closed, and [`Error::Forked`] in a child of the process that opened it.
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
         self.store.snapshot_usage()
     }
 
-    /// Looks everything over for damage: blocks, links, lengths, the order of keys, that keys and values are of the types that the database says, and
-    /// what pointers in them lead to. What is wrong is returned, and nothing if all is well.
+    /// Checks the whole database for damage: blocks, links, lengths, the order of keys, that keys and values are valid for the types that the
+    /// catalogue names, and everything that pointers in them refer to. Returns a list of problems, which is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -45,13 +45,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::check`].
+    /// Returns the same errors as [`Store::check`].
     pub fn check(&self) -> Result<Vec<String>> {
         self.store.check()
     }
 
-    /// What is allocated and belongs to no table, nor hangs from a row of one, as [`Store::lost_memory`]: nothing, unless rows with pointers were
-    /// removed and what they led to was not.
+    /// Returns the memory that is allocated but belongs to no table and to no row of one, like [`Store::lost_memory`]. There is none unless rows with
+    /// pointers were removed and the objects that they point to were not freed.
     ///
     /// ```
     /// # use strandline::*;
@@ -61,12 +61,12 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::lost_memory`].
+    /// Returns the same errors as [`Store::lost_memory`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.store.lost_memory()
     }
 
-    /// What opening it had to do after a crash.
+    /// Returns what the database did to recover from a crash when it was opened.
     ///
     /// ```
     /// # use strandline::*;
@@ -79,7 +79,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         self.store.recovery()
     }
 
-    /// How full it is: [`Store::usage`].
+    /// Returns how full the database is. See [`Store::usage`].
     ///
     /// ```
     /// # use strandline::*;
@@ -91,12 +91,12 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::usage`].
+    /// Returns the same errors as [`Store::usage`].
     pub fn usage(&self) -> Result<HeapUsage> {
         self.store.usage()
     }
 
-    /// What it takes of disk and memory. It may be called inside a transaction.
+    /// Returns the disk space and memory that the database takes. It may be called inside a transaction.
     ///
     /// ```
     /// # use strandline::*;
@@ -108,13 +108,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::space`].
+    /// Returns the same errors as [`Store::space`].
     pub fn space(&self) -> Result<SpaceUsage> {
         self.store.space()
     }
 
-    /// Returns what it has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. It may be called
-    /// inside a transaction, and costs some microseconds.
+    /// Returns the statistics since this process opened the database: numbers of transactions, conflicts, writes and flushes, and their durations. It
+    /// may be called inside a transaction, and takes some microseconds.
     ///
     /// ```
     /// # use strandline::*;
@@ -132,16 +132,17 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     ///
-    /// With the feature `metrics`, `PoolStatistics::publish` hands them to the recorder of the crate of this name. With the feature `tracing`,
-    /// subscribers see a span each for opening, recovery, checkpoints, compaction and backup, and a warning for each slow write.
+    /// With the feature `metrics`, `PoolStatistics::publish` passes them to the recorder of the `metrics` crate. With the feature `tracing`,
+    /// subscribers of the `tracing` crate see a span for each opening, recovery, checkpoint, compaction and backup, and a warning for each slow
+    /// write.
     ///
     /// # Errors
-    /// As for [`Store::statistics`].
+    /// Returns the same errors as [`Store::statistics`].
     pub fn statistics(&self) -> Result<PoolStatistics> {
         self.store.statistics()
     }
 
-    /// Gives the disk space of what is free back to the file system: [`Store::compact`].
+    /// Releases the disk space of free memory to the file system. See [`Store::compact`].
     ///
     /// ```
     /// # use strandline::*;
@@ -153,13 +154,13 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::compact`].
+    /// Returns the same errors as [`Store::compact`].
     #[track_caller]
     pub fn compact(&self) -> Result<CompactReport> {
         self.store.compact()
     }
 
-    /// Brings everything home from the log now: [`Store::checkpoint`].
+    /// Writes all changes from the log to their places in the file now. See [`Store::checkpoint`].
     ///
     /// ```
     /// # use strandline::*;
@@ -170,12 +171,12 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::checkpoint`].
+    /// Returns the same errors as [`Store::checkpoint`].
     pub fn checkpoint(&self) -> Result<()> {
         self.store.checkpoint()
     }
 
-    /// Copies the database as it is at one time to a new file, while transactions run: [`Store::backup`].
+    /// Copies the database as it is at one moment to a new file, while transactions run. See [`Store::backup`].
     ///
     /// ```
     /// # use strandline::*;
@@ -192,7 +193,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::backup`].
+    /// Returns the same errors as [`Store::backup`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupReport> {
         self.store.backup(to)
     }

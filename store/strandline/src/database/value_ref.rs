@@ -1,4 +1,4 @@
-//! The values of tables, and what they are stored from.
+//! The values of tables, and the borrowed forms from which they can be stored.
 
 use crate::value::lists::{encode_slice, slice_bytes};
 use crate::value::persist::{self, Encoded, Persist};
@@ -6,13 +6,13 @@ use crate::value::persist::{self, Encoded, Persist};
 #[cfg(doc)]
 use super::table::Table;
 
-/// What a [`Table`] can hold as values: what can be kept in a pool and owns all that it holds. Numbers, strings, tuples, vectors, options, and
-/// your own types with `#[derive(Persist)]`; but no pointers and collections of a pool, which have a lifetime.
+/// A type whose values a [`Table`] can hold: numbers, strings, tuples, vectors, options, and your own types with `#[derive(Persist)]`. Such a value
+/// owns its whole content. Pointers and collections of a pool have a lifetime and are not allowed.
 pub trait Value: for<'p> Persist<'p> + 'static {}
 
 impl<V: for<'p> Persist<'p> + 'static> Value for V {}
 
-/// What a value of type `V` can be stored from: itself, or a `str` for a `String` and a slice for a vector.
+/// A type from which a value of type `V` can be stored: `V` itself, a `str` for a `String`, or a slice for a vector.
 ///
 /// ```
 /// # use strandline::*;
@@ -32,7 +32,7 @@ impl<V, W: sealed::Encode<V> + ?Sized> ValueRef<V> for W {}
 mod sealed {
     use super::Encoded;
 
-    /// The words that a type stores are those of a value of type `V`, so nobody else implements it.
+    /// Sealed: an implementation must write exactly the words of a value of type `V`.
     pub trait Encode<V> {
         fn encoded(&self) -> Encoded<'_, impl FnOnce(&mut [u64])>;
     }

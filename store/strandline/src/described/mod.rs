@@ -1,7 +1,7 @@
-//! Walking over values whose types only the pool's description is known of.
+//! The walk over values whose types are known only from the pool's description.
 //!
-//! It is the walk of `value/check.rs`, over the same blocks by the same rules; here is what the program's types say there: how pointers and
-//! collections are tagged, and what is in them.
+//! It visits the same blocks by the same rules as the walk of `value/check.rs`. This module supplies the knowledge that the program's types supply
+//! there: the tags of pointers and collections, and the types of their content.
 
 pub(crate) mod dynamic;
 pub(crate) mod rows;
@@ -30,17 +30,17 @@ use strandline_core::structures::root::RootType;
 use strandline_core::structures::type_layout as layout;
 use strandline_core::transaction::{Abort, Read};
 
-/// Is called with what a walk meets.
+/// A function that is called for everything that a walk meets.
 pub(crate) type Show<'v> = &'v dyn Fn(Shown) -> Result<()>;
 
-/// Catalogues of tables: a walk meets them, but only the room of databases knows their types.
+/// A catalogue of tables. Walks meet catalogues, but only the `database` module knows their types.
 pub(crate) trait Catalogue {
     /// Returns whether an ordered map with values of this type is a catalogue.
     fn is_catalogue(&self, value: &TypeDescription) -> bool;
-    /// Reaches the catalogue whose map is at `at`, and shows its tables.
+    /// Checks the catalogue whose map is at `at`, and shows its tables.
     ///
     /// # Errors
-    /// Those of the walk, and what `show` returns.
+    /// Returns the errors of the walk, and the error that `show` returned.
     fn reach<'v>(
         &self,
         checker: &mut Checker<'v, '_>,
@@ -49,7 +49,7 @@ pub(crate) trait Catalogue {
     ) -> Result<()>;
 }
 
-/// What a walk does beside checking.
+/// The work of a walk beyond checking.
 #[derive(Clone, Copy)]
 pub(crate) struct Walker<'v> {
     pub show: Option<Show<'v>>,
@@ -57,30 +57,30 @@ pub(crate) struct Walker<'v> {
 }
 
 impl Walker<'_> {
-    /// Shows what was met, if there is somebody to see it.
+    /// Calls `show` with the result of `shown`, if the walk shows anything.
     fn met(&self, shown: impl FnOnce() -> Shown) -> Result<()> {
         self.show.map_or(Ok(()), |show| show(shown()))
     }
 }
 
-/// Some types, and what is known of the pointers and collections of them that were met.
+/// The types of a description, and the forms of their pointers and collections that the walk has met.
 pub(crate) struct World<'v> {
     types: Types,
-    /// Whether elements of lists are packed: they are not in older pools.
+    /// True if elements of lists are packed. In older pools they are not.
     packs: bool,
     walker: Walker<'v>,
     forms: RefCell<HashMap<Arc<str>, Option<Rc<Form>>>>,
 }
 
-/// How values of a type of pointers or collections are walked over.
+/// Describes how to walk over pointers or collections of one type.
 pub(crate) struct Form {
-    /// The type, for messages: of a pointer that of what it leads to.
+    /// The name of the type, for messages. For a pointer it is the name of the pointee's type.
     name: Arc<str>,
     tag: u64,
-    /// Words at least in the block to which it leads.
+    /// The smallest number of words in the block to which the handle refers.
     words: u64,
     kind: Kind,
-    /// The table that it is, if it is one.
+    /// The table's description, if this is a table.
     table: Option<TableDescription>,
 }
 
@@ -95,7 +95,7 @@ enum Kind {
     Catalogue,
 }
 
-/// A form, with the types that it is among.
+/// A form, together with the types that it refers to.
 #[derive(Clone)]
 pub(crate) struct Described<'v> {
     world: Rc<World<'v>>,
@@ -107,7 +107,7 @@ impl<'v> World<'v> {
         Rc::new(Self { types, packs, walker, forms: RefCell::default() })
     }
 
-    /// How pointers or collections of this type are walked over; `None`: only the program can tell.
+    /// Returns the form of pointers or collections of this type, or `None` if only the program can read them.
     fn form(self: &Rc<Self>, type_name: &Arc<str>) -> Option<Described<'v>> {
         let known = self.forms.borrow().get(type_name).cloned();
         let form = known.unwrap_or_else(|| {
@@ -118,7 +118,7 @@ impl<'v> World<'v> {
         form.map(|form| Described { world: self.clone(), form })
     }
 
-    /// The codec and the layout of values or keys of this type; `None` if the type is not known.
+    /// Returns the codec and the layout of values or keys of this type, or `None` if the type is not known.
     fn codec(&self, type_name: &str, is_key: bool) -> Option<(Codec, u64)> {
         let new = if self.packs { Codec::new } else { Codec::unpacked };
         let codec = new(type_name, &self.types)?;
@@ -161,14 +161,14 @@ impl<'v> World<'v> {
         }
     }
 
-    /// A pointer to values of this type.
+    /// Returns the form of a pointer to values of this type.
     fn pointer(&self, type_name: &str) -> Option<Form> {
         let (value, layout) = self.codec(type_name, false)?;
         let (name, words) = (type_name.into(), 1 + value.size()? as u64);
         Some(Form { name, tag: layout::tag(layout), words, kind: Kind::Ptr(value), table: None })
     }
 
-    /// Reaches all that a value leads to.
+    /// Checks everything that a value refers to.
     fn follow(self: &Rc<Self>, checker: &mut Checker<'v, '_>, value: &Dynamic) -> Result<()> {
         match value {
             Dynamic::Handle(type_name, at) => match self.form(type_name) {
@@ -187,7 +187,7 @@ impl<'v> World<'v> {
 }
 
 impl<'v> Described<'v> {
-    /// Reaches what a pointer or collection at `at` leads to.
+    /// Checks the target of a pointer or collection, which is at `at`.
     fn reach(self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<()> {
         let Form { name, tag, words, kind, .. } = &*self.form;
         if let Kind::Catalogue = kind {
@@ -204,7 +204,7 @@ impl<'v> Described<'v> {
         )
     }
 
-    /// Checks and shows what is there.
+    /// Checks and shows the target.
     fn look(self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<()> {
         let form = &self.form;
         let rows = self.begin(checker, at)?;
@@ -238,7 +238,7 @@ impl<'v> Described<'v> {
         self.compare(checker, rows, surveyed.get())
     }
 
-    /// Shows the table or the collection at `at`, whose parts follow. Returns the rows of a table, if they are shown.
+    /// Shows the table or the collection at `at`, whose parts follow. Returns the number of a table's rows, if the walk shows them.
     fn begin(&self, checker: &mut Checker<'v, '_>, at: PersistentAddress) -> Result<Option<u64>> {
         let (walker, form) = (self.world.walker, &self.form);
         if let Some(table) = &form.table {
@@ -289,7 +289,7 @@ impl<'v> Described<'v> {
         }
     }
 
-    /// Compares the rows that were shown of a table with those that were counted, if they were.
+    /// If the rows of a table were counted, compares their number with the number of rows that the walk has met.
     fn compare(&self, checker: &mut Checker<'_, '_>, rows: Option<u64>, surveyed: u64) -> Result<()> {
         if let Some(rows) = rows
             && let Err(error) = compare_moved(|| format!("rows of {}", self.form.name), rows, surveyed)
@@ -299,7 +299,7 @@ impl<'v> Described<'v> {
         Ok(())
     }
 
-    /// Looks over a pair of a map that is at `at`.
+    /// Checks the pair of a map that is at `at`, and shows it.
     fn pair(
         &self,
         checker: &mut Checker<'v, '_>,
@@ -322,7 +322,7 @@ impl<'v> Described<'v> {
         }
     }
 
-    /// A pair as it is shown.
+    /// Returns the form in which a pair is shown.
     fn row(&self, key: Dynamic, value: Dynamic) -> Shown {
         let (key, value) = match &self.form.table {
             Some(table) => split_row(table.kind, key, value),
@@ -331,7 +331,7 @@ impl<'v> Described<'v> {
         Shown::Row { key: Some(key), value }
     }
 
-    /// Looks over an element of a vector or an item of a queue that is at `at`.
+    /// Checks the element of a vector, or the item of a queue, that is at `at`, and shows it.
     fn element(
         &self,
         checker: &mut Checker<'v, '_>,
@@ -351,7 +351,7 @@ impl<'v> Described<'v> {
     }
 }
 
-/// Reaches the root at `at`, whose type is described as `type_name` among `types`.
+/// Checks the root at `at`, whose type is described as `type_name` in `types`.
 pub(crate) fn reach_root<'v>(
     checker: &mut Checker<'v, '_>,
     at: PersistentAddress,
@@ -379,8 +379,8 @@ pub(crate) fn reach_root<'v>(
     Described { world, form: Rc::new(form) }.reach(checker, at)
 }
 
-/// Reaches the table at `at`, whose structure has the tag `tag`, and its items, if it is a queue, `item_tag`. `false`: its types are
-/// known to its program alone.
+/// Checks the table at `at`, whose structure must have the tag `tag`. The nodes of a queue must have the tag `item_tag`. Returns `false` if only the
+/// table's program can read its types.
 pub(crate) fn reach_table<'v>(
     checker: &mut Checker<'v, '_>,
     at: PersistentAddress,

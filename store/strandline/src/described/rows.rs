@@ -3,16 +3,16 @@
 use super::dynamic::{Codec, Dynamic};
 use super::shown::{TableDescription, TableKind};
 
-/// Reads and writes the rows of a table as they are stored.
+/// Reads and writes the rows of a table in their stored form.
 pub(crate) struct RowCodec {
-    /// Of keys; of keys with their values in a multimap, of `()` in a queue.
+    /// The codec of keys: in a multimap of keys with their values, in a queue of `()`.
     pub key: Codec,
-    /// Of values or items; of `()` in a multimap.
+    /// The codec of values or items: in a multimap of `()`.
     pub value: Codec,
 }
 
 impl RowCodec {
-    /// The codec of the rows of `table`.
+    /// Creates the codec of the rows of `table`.
     ///
     /// # Errors
     /// Returns the name of a type that only the table's program can read.
@@ -29,7 +29,7 @@ impl RowCodec {
     }
 }
 
-/// The key and the value of a row that is stored as these.
+/// Returns the key and the value of a row that is stored as `key` and `value`.
 pub(crate) fn split_row(kind: TableKind, key: Dynamic, value: Dynamic) -> (Dynamic, Dynamic) {
     match key {
         Dynamic::List(mut pair) if kind == TableKind::Multimap && pair.len() == 2 => {

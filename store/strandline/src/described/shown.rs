@@ -1,36 +1,36 @@
-//! What a walk by descriptions shows.
+//! The output of a walk by descriptions.
 
 use super::dynamic::Dynamic;
 use crate::value::schema::Types;
 
-/// What a walk over a pool meets, each once: [`DynamicStore::dump`](crate::DynamicStore::dump).
+/// A part of a pool that a walk shows. [`DynamicStore::dump`](crate::DynamicStore::dump) shows each part once.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Shown {
-    /// A value at an address: the root, what a pointer leads to, a text or bytes.
+    /// A value at an address: the root, the target of a pointer, a text or bytes.
     Value {
-        /// Its address.
+        /// The value's address.
         at: u64,
-        /// Its type, as the pool describes it.
+        /// The value's type, as the pool describes it.
         type_name: String,
-        /// What it is.
+        /// The value.
         value: Dynamic,
     },
-    /// A collection. What is in it follows, a [`Row`](Shown::Row) each.
+    /// A collection. Its content follows, one [`Row`](Shown::Row) for each part.
     Collection {
-        /// Its address.
+        /// The collection's address.
         at: u64,
-        /// Its type, as the pool describes it.
+        /// The collection's type, as the pool describes it.
         type_name: String,
     },
     /// A table of a [`Tables`](crate::Tables). Its rows follow.
     Table {
-        /// Its name, kind and types.
+        /// The table's name, kind and types.
         table: TableDescription,
-        /// How many rows it has, as they were counted before; `None` if they could not be.
+        /// The number of rows, counted before they are shown; `None` if they could not be counted.
         rows: Option<u64>,
     },
-    /// A key with its value; a value alone of a vector or a queue.
+    /// A key with its value, or only a value in a vector or a queue.
     Row {
         /// The key.
         key: Option<Dynamic>,
@@ -39,15 +39,15 @@ pub enum Shown {
     },
 }
 
-/// What a table is.
+/// The kind of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableKind {
-    /// A key has one value.
+    /// A map, where a key has one value.
     Table,
-    /// A key has any number of values.
+    /// A multimap, where a key has any number of values.
     Multimap,
-    /// First in, first out.
+    /// A queue: first in, first out.
     Queue,
 }
 
@@ -61,19 +61,19 @@ impl std::fmt::Display for TableKind {
     }
 }
 
-/// A table as the pool describes it.
+/// A table, as the pool describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableDescription {
-    /// Its name.
+    /// The table's name.
     pub name: String,
-    /// What it is.
+    /// The table's kind.
     pub kind: TableKind,
-    /// The type of its keys; of a queue `()`.
+    /// The type of the keys; `()` for a queue.
     pub key: String,
-    /// The type of its values or items.
+    /// The type of the values or items.
     pub value: String,
-    /// The structures and enumerations among these.
+    /// The structures and enumerations that these types use.
     pub types: Types,
-    /// The hashes of the layouts of keys and values, which a program compares with those of its own types.
+    /// The hashes of the layouts of keys and values. A program compares them with those of its own types.
     pub layouts: (u64, u64),
 }

@@ -1,4 +1,4 @@
-//! The walk by descriptions is that by the program's types.
+//! The walk by descriptions reaches and reports the same as the walk by the program's types.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ enum Id {
     Name(String, Option<Vec<u8>>),
 }
 
-/// Of one layout, whatever `T` is.
+/// Has the same layout whatever `T` is.
 #[derive(Clone, Copy, Persist)]
 struct Stack<'p, T> {
     top: Option<Ptr<'p, Cell<'p, T>>>,
@@ -99,7 +99,7 @@ impl<'p> Everything<'p> {
         Ptr::new(tx, &Node { number, next: self.list, kind })
     }
 
-    /// Does something that `what` says.
+    /// Makes the change number `what`.
     fn change(&mut self, tx: &Tx<'p>, what: u8, number: u64) -> Result<()> {
         let name = number.to_string().repeat(1 + number as usize % 9);
         match what {
@@ -151,9 +151,9 @@ impl<'p> Everything<'p> {
                 more.queue::<Vec<u8>>(tx, &(number % 3).to_string())?.push(tx, &vec![7; 99])?;
                 self.more = Some(more);
             }
-            // Lost.
+            // Allocates a value to which nothing refers.
             13 => drop(Ptr::new(tx, &number)?),
-            // A circle.
+            // Makes the list a cycle.
             _ => {
                 if let Some(first) = self.list {
                     first.update(tx, |node| node.next = self.list)?;
@@ -209,7 +209,7 @@ proptest! {
         prop_assert!(store.lost_memory().unwrap().blocks >= lost);
     }
 
-    /// Whatever a word becomes: both tell of damage, or neither does.
+    /// After any change of a word, both walks report damage or neither does.
     #[test]
     fn damage_is_found_as_by_the_types(
         operations in vec((0u8..15, 0u64..40), 20..60),
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// What is everywhere in one pool, so that none of it is left to chance.
+/// Makes all changes in one pool, so that the test does not depend on random choices.
 #[test]
 fn all_kinds_are_reached() {
     let store = store();
@@ -247,7 +247,7 @@ fn all_kinds_are_reached() {
     assert_eq!(by_description(&store), (reached, damage));
 }
 
-/// A list that is longer than any stack is deep.
+/// Walks over a list that is too long for recursion.
 #[test]
 fn a_long_list_is_walked() {
     let store = store();

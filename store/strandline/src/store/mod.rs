@@ -40,9 +40,9 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// Threads can share a store. A clone is another handle to the same store. Each transaction borrows one of the pool's workers, and waits while all
 /// are in use. A thread that runs many transactions keeps one with [`Store::session`].
 ///
-/// Inside a transaction, on the thread that runs it, a method that waits or that begins a transaction of the same store returns [`Error::Nested`] and
-/// does nothing, however large the transaction is: all but [`path`](Store::path), [`recovery`](Store::recovery), [`space`](Store::space),
-/// [`statistics`](Store::statistics), [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns it.
+/// Inside a transaction, on the thread that runs it, every method that waits or begins a transaction of the same store returns [`Error::Nested`] and
+/// does nothing. Allowed are only [`path`](Store::path), [`recovery`](Store::recovery), [`space`](Store::space), [`statistics`](Store::statistics),
+/// [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns the error.
 ///
 /// ```
 /// use strandline::Options;
@@ -79,7 +79,7 @@ pub struct Store<R, C: Control<Memory = Native> = Stm> {
     pub(crate) observer: Option<&'static dyn Observer>,
 }
 
-/// Transactions that return before they are durable: [`Store::later`].
+/// A handle for transactions that return before they are durable. [`Store::later`] returns it.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it runs nothing until `write` is called"]
 pub struct Later<S>(pub(crate) S);
@@ -119,8 +119,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.write_with_error(body)
     }
 
-    /// Like [`Store::write`], for a closure that returns any error into which the library's can be converted:
-    /// [`Database::write_with_error`](crate::Database::write_with_error) describes how to name the error.
+    /// Like [`Store::write`], for a closure that returns any error type into which [`Error`] can be converted.
+    /// [`Database::write_with_error`](crate::Database::write_with_error) describes how to name the error type.
     ///
     /// ```
     /// # use strandline::*;
@@ -157,7 +157,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &self,
@@ -218,7 +218,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn read<T>(
         &self,
@@ -227,10 +227,10 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.read_with_error(body)
     }
 
-    /// Like [`Store::read`], for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`Store::read`], for a closure with another error type. See [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn read_with_error<E: From<Error>, T>(
         &self,
@@ -245,9 +245,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         run::view::<C, _, _>(taken.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
-    /// Checks all that can be reached from the root for damage, using the program's types: blocks, tags, links, lengths, the order of keys, counts,
-    /// and that each key and value is valid for its type. Returns descriptions of all damage. `strandline pool check` checks the layers below:
-    /// headers, logs and heap.
+    /// Checks everything that is reachable from the root for damage, using the program's types: blocks, tags, links, lengths, the order of keys,
+    /// counts, and that each key and value is valid for its type. Returns a list of problems, which is empty if there are none. `strandline pool
+    /// check` checks the layers below: headers, logs and heap.
     ///
     /// One transaction reads everything.
     ///
@@ -271,12 +271,12 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::read`]. Damage is not an error, but returned.
+    /// Returns the same errors as [`Store::read`]. Damage is reported in the list, not as an error.
     pub fn check(&self) -> Result<Vec<String>> {
         self.read(|tx, root| Checker::run(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
-    /// Returns the memory that is allocated but cannot be reached from the root, for example because a pointer or a collection was removed without
+    /// Returns the memory that is allocated but not reachable from the root, for example because a pointer or a collection was removed without
     /// freeing its memory.
     ///
     /// ```
@@ -290,19 +290,19 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`] if something is damaged ([`Store::check`] tells what), [`Error::Unsupported`] if a row of a table contains a
+    /// Returns [`Error::Damaged`] if something is damaged ([`Store::check`] lists the damage), [`Error::Unsupported`] if a row of a table contains a
     /// pointer to a type that does not describe itself, and the errors of [`Store::read`].
     pub fn lost_memory(&self) -> Result<LostMemory> {
         self.read(|tx, root| Checker::lost(tx, |checker| root::visit::<R, C>(tx, root, checker)))
     }
 
-    /// Returns the store as it is now, for as long as the snapshot exists: for reading much, or slowly, beside writers. In the `Sync` domain, waits
-    /// until what the snapshot sees is durable.
+    /// Returns the store as it is now, for as long as the snapshot exists. Use it for long or slow reads beside writers. In the `Sync` domain, this
+    /// waits until everything that the snapshot sees is durable.
     ///
     /// # Errors
-    /// Returns [`Error::TooManySnapshots`] if there are 64 (a transaction that only reads counts as one while it reads a value of more than 16 KB
-    /// with `read_with` or `write_to`), [`Error::Parameter`] if the options leave no memory for snapshots, [`Error::Nested`] inside a transaction (an
-    /// existing snapshot can be read there), [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`].
+    /// Returns [`Error::TooManySnapshots`] if there are already 64 (a transaction that only reads counts as one while it reads a value of more than
+    /// 16 KB with `read_with` or `write_to`), [`Error::Parameter`] if the options leave no memory for snapshots, [`Error::Nested`] inside a
+    /// transaction (an existing snapshot can be read there), [`Error::Closed`], [`Error::Poisoned`] and [`Error::Forked`].
     #[track_caller]
     pub fn snapshot(&self) -> Result<Snapshot<R, C>> {
         #[cfg(feature = "observed")]
@@ -318,7 +318,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.snapshot_usage()
     }
 
-    /// Keeps one of the pool's workers for several transactions; waits while all are in use. This is an error inside a transaction.
+    /// Returns a session, which keeps one of the pool's workers for several transactions. Waits while all workers are in use. Inside a transaction
+    /// this is an error.
     ///
     /// # Errors
     /// Returns [`Error::Closed`], and the errors of [`Pool::wait_for_worker`].
@@ -326,7 +327,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Session::new(self.pool.keep()?, self.root)
     }
 
-    /// Returns what opening the store had to do after a crash.
+    /// Returns what the store did to recover from a crash when it was opened.
     pub fn recovery(&self) -> &Recovery {
         self.pool.recovery()
     }
@@ -347,7 +348,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.space()
     }
 
-    /// Returns counts of what the store has done since this process opened it: transactions, conflicts, writes, flushes, and how long they took. This
+    /// Returns the statistics since this process opened the store: numbers of transactions, conflicts, writes and flushes, and their durations. This
     /// may be called inside a transaction.
     ///
     /// # Errors
@@ -356,7 +357,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.open()?.statistics()
     }
 
-    /// Gives the disk space of free memory back to the file system, while transactions run. The file keeps its length, with holes.
+    /// Releases the disk space of free memory to the file system, while transactions run. The file keeps its length, with holes.
     ///
     /// ```
     /// # use strandline::*;
@@ -382,7 +383,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         self.pool.path()
     }
 
-    /// Writes all that is committed to the main file now, so that recovery after a crash has little to do. Outside the `Sync` domain this does
+    /// Writes everything that is committed to the main file now, so that recovery after a crash has little to do. Outside the `Sync` domain this does
     /// nothing.
     ///
     /// # Errors
@@ -497,10 +498,10 @@ impl<R, C: Control<Memory = Native>> Clone for Store<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
-    /// Like [`Store::write`], but does not wait until the transaction is durable, for which it returns a ticket.
+    /// Like [`Store::write`], but does not wait until the transaction is durable. The caller can wait on the ticket that it returns.
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write<T>(
         self,
@@ -509,10 +510,10 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
         self.write_with_error(body)
     }
 
-    /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type. See [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         self,

@@ -1,4 +1,4 @@
-//! Stores whose transactions somebody is told of: the crash checker, which says what of them a power failure leaves.
+//! Stores whose transactions an observer follows: the crash checker, which computes the states that a power failure may leave.
 
 use std::panic::Location;
 
@@ -9,29 +9,29 @@ use strandline_core::error::Result;
 use strandline_core::file::{Durability, Ticket};
 use strandline_core::memory::{Native, PersistentAddress};
 
-/// Who is told of transactions. It makes them durable, too: a store that is observed waits for nothing else.
+/// Observes transactions. The observer also makes them durable: an observed store waits for nothing else.
 pub trait Observer: Durability {
     /// A transaction's closure is about to run.
     fn begins(&self);
-    /// The closure has run for the last time; `None`: it has panicked. The number of the transaction that has to be durable, for a
-    /// ticket, is returned.
+    /// The closure has run for the last time, or has panicked if `transaction` is `None`. Returns the number of the transaction that has to become
+    /// durable, for a ticket.
     fn ends(&self, transaction: Option<Observed>) -> u64;
 }
 
 /// A transaction that has ended.
 #[derive(Debug)]
 pub struct Observed {
-    /// Who has asked for it.
+    /// The place in the program that called for the transaction.
     pub at: &'static Location<'static>,
-    /// Whether its caller waits until it is durable.
+    /// True if the caller waits until the transaction is durable.
     pub waits: bool,
-    /// The number of the latest transaction that it may have read from.
+    /// The number of the latest transaction from which it may have read.
     pub seen: u64,
-    /// The lines that it has stored to; `None`: nobody knows.
+    /// The lines to which it has stored; `None` if they are unknown.
     pub stored: Option<Vec<PersistentAddress>>,
 }
 
-/// Dropped where a closure panics.
+/// Reports a panic of the closure when it is dropped.
 struct Panicked(&'static dyn Observer);
 
 impl Drop for Panicked {
@@ -41,7 +41,7 @@ impl Drop for Panicked {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
-    /// Runs `body`, one transaction of a session, and tells `observer`; what it returns, and a ticket.
+    /// Runs `body`, which is one transaction of a session, and reports it to `observer`. Returns its result, and a ticket.
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -58,14 +58,15 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         let panicked = Panicked(observer);
         let result = body(&mut session);
         std::mem::forget(panicked);
-        // Its worker is there for others that run meanwhile.
+        // The session is dropped here, so that transactions that run meanwhile can use its worker.
         let (seen, stored) = session.last_transaction(result.is_ok());
         drop(session);
         let transaction = observer.ends(Some(Observed { at, waits, seen, stored: Some(stored) }));
         Ok((result?, Ticket::by(observer, transaction)))
     }
 
-    /// Tells the observer, if there is one, of what no session does. It has read all, and may have `changed` all.
+    /// Reports to the observer, if there is one, an operation that is not run by a session. It counts as having read everything and, if `changed`, as
+    /// having changed everything.
     #[track_caller]
     pub(crate) fn observe_all(&self, changed: bool) {
         if let Some(observer) = self.observer {

@@ -46,7 +46,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Opens the existing pool at `path`. If it has no root, `init` creates one.
     ///
     /// # Errors
-    /// As for [`Store::open_existing`].
+    /// Returns the same errors as [`Store::open_existing`].
     #[doc(hidden)]
     pub fn open_filled(
         path: impl AsRef<Path>,
@@ -56,8 +56,8 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::over_filled(Setup::default().open(path, options)?, &Migrations::new(), init)
     }
 
-    /// Creates a store in a new file at `path`, with the root that `init` makes, and opens it. Other processes can open the store only when it has
-    /// its root.
+    /// Creates a store in a new file at `path`, with the root that `init` returns, and opens it. Other processes can open the store only after it has
+    /// got its root.
     ///
     /// ```
     /// # use strandline::*;
@@ -69,7 +69,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// Returns the errors of [`Pool::create`], also if the file exists, and of `init`. No file is left then.
+    /// Returns an error if the file exists, the other errors of [`Pool::create`], and the errors of `init`. No new file is left then.
     pub fn create_new(
         path: impl AsRef<Path>,
         options: &Options,
@@ -80,11 +80,11 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
 
-    /// Creates a store in memory, with the root that `init` makes. This is for tests, since nothing of it remains. The options' domain does not
-    /// matter.
+    /// Creates a store in memory, with the root that `init` returns. This is for tests: the store is lost when it is closed. The option for the
+    /// persistence domain has no effect.
     ///
     /// # Errors
-    /// Returns an error if there is no memory, and the errors of `init`.
+    /// Returns an error if there is not enough memory, and the errors of `init`.
     pub fn in_memory(
         options: &Options,
         init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>,
@@ -98,7 +98,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::over(pool, |worker| root::check::<R, C>(worker, &Migrations::new()))
     }
 
-    /// Opens the store at `path`, which exists, and recovers it after a crash.
+    /// Opens the store at `path`, which must exist, and recovers it after a crash.
     ///
     /// ```
     /// # use strandline::*;
@@ -110,14 +110,14 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// Returns the errors of [`Pool::open`], also if there is no such file; [`Error::Missing`] if the pool has no root; and [`Error::RootLayout`] if
-    /// its root has another type, or another version of the type.
+    /// Returns an error if there is no such file; the other errors of [`Pool::open`]; [`Error::Missing`] if the pool has no root; and
+    /// [`Error::RootLayout`] if its root has another type, or another version of the type.
     pub fn open_existing(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::open_existing_and_migrate(path, options, &Migrations::new())
     }
 
-    /// Opens the store at `path`, and recovers it after a crash; creates it, with the root that `init` makes, if there is no such file. Of several
-    /// processes that do this at once, one creates the store, and the others open it.
+    /// Opens the store at `path`, and recovers it after a crash. If there is no such file, creates the store with the root that `init` returns. If
+    /// several processes do this at the same time, one creates the store, and the others open it.
     ///
     /// ```
     /// # use strandline::*;
@@ -132,7 +132,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::create_new`] and [`Store::open_existing`].
+    /// Returns the same errors as [`Store::create_new`] and [`Store::open_existing`].
     pub fn open(
         path: impl AsRef<Path>,
         options: &Options,
@@ -144,7 +144,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Like [`Store::open`], but a root of another type is converted to an `R` by the migration for that type.
     ///
     /// # Errors
-    /// Returns the errors of [`Store::open`] and of the migration. If the migration fails, nothing has happened.
+    /// Returns the errors of [`Store::open`] and of the migration. If the migration fails, nothing has changed.
     pub fn open_and_migrate(
         path: impl AsRef<Path>,
         options: &Options,
@@ -160,7 +160,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
                 Err(error) => return Err(error),
             }
             match Self::create_new(path, options, &mut init) {
-                // Another process was faster.
+                // Another process has created the file in the meantime.
                 Err(error) if is(&error, ErrorKind::AlreadyExists) => {}
                 done => return done,
             }
@@ -170,7 +170,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Like [`Store::open_existing`], but a root of another type is converted to an `R` by the migration for that type.
     ///
     /// # Errors
-    /// Returns the errors of [`Store::open_existing`] and of the migration. If the migration fails, nothing has happened.
+    /// Returns the errors of [`Store::open_existing`] and of the migration. If the migration fails, nothing has changed.
     pub fn open_existing_and_migrate(
         path: impl AsRef<Path>,
         options: &Options,
@@ -179,7 +179,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
         Self::over(Setup::default().open(path, options)?, |worker| root::check(worker, migrations))
     }
 
-    /// Opens the store at `path` for reading only, beside any number of other readers and no writer.
+    /// Opens the store at `path` for reading only. Several processes can do so at a time, but not beside a process that writes.
     ///
     /// ```
     /// # use strandline::*;
@@ -196,7 +196,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Store::open_existing`].
+    /// Returns the same errors as [`Store::open_existing`].
     pub fn open_read_only(path: impl AsRef<Path>, options: &Options) -> Result<Self> {
         Self::over(Setup::default().open_read_only(path, options)?, |worker| {
             root::check::<R, C>(worker, &Migrations::new())

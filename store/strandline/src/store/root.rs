@@ -154,7 +154,8 @@ pub(crate) fn visit_description<'p, C: Control>(
 pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
     if found.schema.is_null() {
         return Err(Error::Unsupported(
-            "the pool does not say what types its root is made of: only its program can read it".into(),
+            "the pool has no description of its root's types: only the program that wrote it can read it"
+                .into(),
         ));
     }
     schema(tx, found)
@@ -172,7 +173,7 @@ fn schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schem
         return Ok(Schema::default());
     }
     let bytes = Bytes::of(found.schema).get(tx)?;
-    Schema::of_bytes(&bytes).ok_or_else(|| Error::damaged("the description of the root's types is none"))
+    Schema::of_bytes(&bytes).ok_or_else(|| Error::damaged("the description of the root's types is not valid"))
 }
 
 /// Writes the description of a root of type `T` whose value is at `value`.
@@ -204,8 +205,8 @@ fn make_root<'p, T: Fixed<'p>, C: Control>(tx: &Tx<'p, C>, value: &T, describing
     })
 }
 
-/// Creates the root of a pool that has none, in a transaction of `worker`. [`Store`](crate::Store) does this when it is created; this function is for
-/// memory without a file, as in the crash checker and the simulator.
+/// Creates the root of a pool that has none, in a transaction of `worker`. [`Store`](crate::Store) does this itself. This function is for memory
+/// without a file, as in the crash checker and the simulator.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -243,8 +244,8 @@ pub(crate) fn create<R: Root, C: Control>(
     })
 }
 
-/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root: this is for typed code in memory without
-/// a [`Store`](crate::Store), such as the crash checker's, and beside a program's own words.
+/// Runs `body` inside the transaction `tx` of any [`Runner`](strandline_core::Runner), with the pool's root. This is for typed code in memory without
+/// a [`Store`](crate::Store), such as the crash checker's, and for pools that also have words that the program lays out itself.
 ///
 /// ```
 /// # use strandline_core::example::*;

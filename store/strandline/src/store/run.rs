@@ -15,7 +15,7 @@ fn attempt<'p, C: Control, T, E>(
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
     given_up: &mut Option<E>,
 ) -> Result<T, Abort> {
-    // A check costs less than a store, which would wait for the last commit's fence.
+    // A check costs less than a store to the variable, which would wait for the fence of the last commit.
     if given_up.is_some() {
         *given_up = None;
     }
@@ -36,7 +36,7 @@ pub(crate) fn within<C: Control, T>(
 /// Runs `body` as a transaction of `worker`, and repeats it after a conflict. This is the typed form of [`Runner::run`].
 ///
 /// # Errors
-/// Returns the error of `body`, in which case nothing has happened, or the error that made the transaction fail.
+/// Returns the error of `body`, in which case nothing has changed, or the error that made the transaction fail.
 #[inline]
 pub(crate) fn update<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
@@ -73,7 +73,7 @@ pub(crate) fn observed<T, E>(
 /// Runs `body` as a read-only transaction of `worker`: the typed form of [`Runner::view`].
 ///
 /// # Errors
-/// As for [`update`].
+/// Returns the same errors as [`update`].
 #[inline]
 pub(crate) fn view<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
@@ -98,7 +98,8 @@ fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Re
     }
 }
 
-/// The transaction's own error counts, whatever its closure returned: the runner reports an abort by its caller only if there was no other error.
+/// The transaction's own error is returned, whatever its closure returned: the runner reports an abort by its caller only if there was no other
+/// error.
 #[cold]
 fn failed<E: From<Error>>(error: Error, given_up: &mut Option<E>) -> E {
     match (error, given_up.take()) {

@@ -26,7 +26,8 @@ use strandline_core::error::{Error, Result};
 ///
 /// Savepoints can be nested. They cannot rescue a transaction after an error that ends all of it, such as a conflict or a full disk.
 ///
-/// Dropping a savepoint keeps what was written. As long as one exists, the transaction keeps in memory what it overwrites.
+/// Dropping a savepoint keeps the changes since it was set. As long as a savepoint exists, the transaction keeps the old values that it overwrites in
+/// memory.
 pub struct Savepoint<'t, 'p, C: Control = Stm> {
     tx: &'t Tx<'p, C>,
     number: u64,
@@ -35,7 +36,7 @@ pub struct Savepoint<'t, 'p, C: Control = Stm> {
 debug_as_name! { Savepoint<'_, '_;> }
 
 impl<'p, C: Control> Tx<'p, C> {
-    /// Sets a savepoint: [`Savepoint::roll_back`] undoes what this transaction does from here on. There may be several.
+    /// Sets a savepoint. [`Savepoint::roll_back`] undoes the changes that this transaction makes from here on. There may be several savepoints.
     ///
     /// ```
     /// # use strandline::*;
@@ -64,9 +65,9 @@ impl<'p, C: Control> Tx<'p, C> {
 }
 
 impl<C: Control> Savepoint<'_, '_, C> {
-    /// Undoes all that the transaction has written since the savepoint; the transaction then continues, and can be rolled back again. Savepoints that
-    /// were set later become invalid. What was created since and is still held by a variable counts as destroyed: its use returns
-    /// [`Error::Dangling`].
+    /// Undoes all changes that the transaction has made since the savepoint. The transaction then continues, and can be rolled back again. Savepoints
+    /// that were set later become invalid. Collections and pointers that were created since then count as destroyed: using one that a variable still
+    /// holds returns [`Error::Dangling`].
     ///
     /// # Errors
     /// Returns [`Error::Parameter`] if the transaction was rolled back to an earlier savepoint, which made this one invalid. After an error that ends
@@ -75,14 +76,17 @@ impl<C: Control> Savepoint<'_, '_, C> {
         if self.tx.words(|tx| tx.roll_back_to(self.number))? {
             return Ok(());
         }
-        Err(Error::Parameter("an earlier savepoint was rolled back to, and this one is gone".into()))
+        Err(Error::Parameter(
+            "the transaction was rolled back to an earlier savepoint, so that this one no longer exists"
+                .into(),
+        ))
     }
 }
 
 impl<C: Control> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         let number = self.number;
-        // This cannot fail either.
+        // Going back to a valid savepoint cannot fail, either.
         let _ = self.tx.words(|tx| {
             tx.release_savepoint(number);
             Ok(())

@@ -1,4 +1,4 @@
-//! Sessions: a thread keeps a worker.
+//! Sessions, with which a thread keeps a worker.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use strandline_core::transaction::{Runner, Statistics};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
-/// It keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
+/// A session keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`].
 pub struct Session<R, C: Control<Memory = Native> = Stm> {
     borrowed: Borrowed<Arc<Pool<C>>, C>,
-    /// Where transactions have to wait for the disk.
+    /// Observes transactions that wait for the disk. `None` if none have to.
     writes: Option<WriteObserver>,
     root: PersistentAddress,
     root_type: PhantomData<fn() -> R>,
@@ -65,7 +65,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::write`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write<T>(
         &mut self,
@@ -77,7 +77,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     #[track_caller]
     pub fn write_with_error<E: From<Error>, T>(
         &mut self,
@@ -97,7 +97,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::read`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn read<T>(
         &mut self,
         body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -108,7 +108,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
     /// Like [`Store::read_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn read_with_error<E: From<Error>, T>(
         &mut self,
         mut body: impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
@@ -117,7 +117,7 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
         run::view::<C, _, _>(self.worker(), |tx| body(tx, Ptr::of(root)))
     }
 
-    /// What this session's worker has done so far, in other sessions too: for benchmarks.
+    /// Returns the counts of this session's worker, including those from other sessions. This is for benchmarks.
     #[doc(hidden)]
     pub fn statistics(&self) -> Statistics {
         self.borrowed.peek().map(Runner::statistics).unwrap_or_default()
@@ -125,10 +125,10 @@ impl<R: Root, C: Control<Memory = Native>> Session<R, C> {
 }
 
 impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
-    /// Like [`Store::write`], without waiting until the transaction is durable: the ticket is for that.
+    /// Like [`Store::write`], but does not wait until the transaction is durable. The caller can wait on the ticket that it returns.
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn write<T>(
         self,
         body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T>,
@@ -136,10 +136,10 @@ impl<R: Root, C: Control<Memory = Native>> Later<&mut Session<R, C>> {
         self.write_with_error(body)
     }
 
-    /// Like [`write`](Self::write), for a closure with another error type: [`Store::write_with_error`].
+    /// Like [`write`](Self::write), for a closure with another error type. See [`Store::write_with_error`].
     ///
     /// # Errors
-    /// As for [`Store::write`].
+    /// Returns the same errors as [`Store::write`].
     pub fn write_with_error<E: From<Error>, T>(
         self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,

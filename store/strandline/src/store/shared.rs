@@ -1,8 +1,8 @@
-//! A pool that any number of handles share, and that any of them closes for all.
+//! A pool that any number of handles share. Any of them can close it for all.
 //!
-//! A transaction takes one of the pool's idle workers, which keeps the pool's memory mapped; closing waits until all workers have come
-//! back. Everything else that is done with the pool, leasing a new worker too, holds a share of it, a read lock; closing waits for
-//! these as well. Sessions and snapshots, which last longer, hold the pool itself, and closing refuses while there are any.
+//! A transaction takes one of the pool's idle workers, which keeps the pool's memory mapped. Closing waits until all workers have been returned.
+//! Every other use of the pool, including the lease of a new worker, holds a share of it, which is a read lock. Closing waits for these as well.
+//! Sessions and snapshots, which last longer, hold the pool itself, and closing fails while there are any.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::file::{BoxedWorker, IdleWorkers, Pool, Recovery, WriteObserver};
 use strandline_core::memory::{Native, Outside};
 
-/// Between two attempts to close a pool of which somebody has a share.
+/// The pause between two attempts to close a pool of which a thread has a share.
 const NAP: Duration = Duration::from_micros(200);
 
 /// The number of the last pool that was opened.
@@ -26,32 +26,32 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A server of requests to an open pool. It stops when the pool is to be closed, and has a handle to the pool only while it answers.
 pub(crate) trait Guest: Send + Sync {
-    /// Waits until no request is being answered, and refuses others until it is resumed.
+    /// Waits until no request is being answered, and refuses requests until [`resume`](Guest::resume) is called.
     fn pause(&self);
-    /// Answers again: the pool stays open.
+    /// Answers requests again, because the pool stays open.
     fn resume(&self);
-    /// Refuses requests from now on, and removes its socket.
+    /// Refuses requests from now on, and removes the server's socket.
     fn end(&self);
 }
 
 /// An open pool, or one that was closed.
 pub(crate) struct SharedPool<C: Control<Memory = Native>> {
-    /// No other pool of this process has it.
+    /// The pool's number, which no other pool of this process has.
     number: u64,
     path: PathBuf,
     recovery: Recovery,
     outside: Outside,
-    /// Whether it is closed, or is being closed.
+    /// True if the pool is closed or is being closed.
     closed: AtomicBool,
-    /// Held while the pool is closed, and for a moment by whoever begins to keep it open. Transactions do not need it, so a close that is
-    /// refused disturbs none.
+    /// Locked while the pool is being closed, and for a moment by threads that begin to keep it open. Transactions do not need this lock, so that a
+    /// close that is refused does not disturb them.
     closing: Mutex<()>,
-    /// Where transactions have to wait for the disk.
+    /// Observes transactions that wait for the disk. `None` if none have to.
     writes: Option<WriteObserver>,
     idle: Arc<IdleWorkers<C>>,
-    /// Before the pool, with which it would be closed otherwise.
+    /// This field comes before the pool, so that it is dropped first.
     guest: Mutex<Option<Box<dyn Guest>>>,
-    /// `None` once it is closed.
+    /// `None` after the pool was closed.
     pool: RwLock<Option<Arc<Pool<C>>>>,
 }
 
@@ -100,10 +100,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         &self.recovery
     }
 
-    /// The pool, which stays open as long as what is returned exists. It waits for nothing.
+    /// Returns a share of the pool, which stays open as long as the share exists. This does not wait.
     ///
     /// # Errors
-    /// Returns [`Error::Closed`] if it was closed, or is being closed.
+    /// Returns [`Error::Closed`] if the pool was closed or is being closed.
     pub fn open(&self) -> Result<OpenPool<'_, C>> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
@@ -111,18 +111,18 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         self.share().ok_or(Error::Closed)
     }
 
-    /// Like [`SharedPool::open`], also while the pool is being closed.
+    /// Like [`SharedPool::open`], but also works while the pool is being closed.
     fn share(&self) -> Option<OpenPool<'_, C>> {
         let share = match self.pool.try_read() {
             Ok(share) => share,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Only `close` takes it to write.
+            // Only `close` locks it for writing.
             Err(TryLockError::WouldBlock) => return None,
         };
         share.is_some().then_some(OpenPool(share))
     }
 
-    /// Takes a worker for a transaction; waits while all are in use.
+    /// Takes a worker for a transaction. Waits while all workers are in use.
     ///
     /// # Errors
     /// Returns the errors of [`SharedPool::open`] and [`Pool::borrow_worker`].
@@ -144,18 +144,18 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         Ok(Taken { idle: &self.idle, worker: Some(worker) })
     }
 
-    /// Returns who observes transactions that wait for the disk; `None` where none wait.
+    /// Returns the observer of transactions that wait for the disk, or `None` if none have to.
     pub fn writes(&self) -> Option<&WriteObserver> {
         self.writes.as_ref()
     }
 
-    /// The pool itself, for what lasts longer than a transaction.
+    /// Returns the pool itself, for uses that last longer than a transaction.
     ///
     /// # Errors
-    /// As for [`SharedPool::open`].
+    /// Returns the same errors as [`SharedPool::open`].
     pub fn keep(&self) -> Result<Arc<Pool<C>>> {
         loop {
-            // First of all: in a forked child the lock may be held for ever.
+            // This check comes first, since in a forked child the lock may be held for ever.
             self.outside.check()?;
             if let Some(pool) = self.try_keep()? {
                 return Ok(pool);
@@ -164,10 +164,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         }
     }
 
-    /// Like [`SharedPool::keep`], also inside a transaction. While another thread begins to close the pool, it is `None`.
+    /// Like [`SharedPool::keep`], but may be called inside a transaction. Returns `None` while another thread begins to close the pool.
     ///
     /// # Errors
-    /// Returns [`Error::Closed`].
+    /// Returns [`Error::Closed`] if the pool was closed or is being closed.
     pub fn try_keep(&self) -> Result<Option<Arc<Pool<C>>>> {
         let pool = self.open()?;
         match self.closing.try_lock() {
@@ -177,10 +177,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         }
     }
 
-    /// Has the guest that `make` makes serve others from now on, unless one does already.
+    /// Installs the guest that `make` returns, unless the pool has one already.
     ///
     /// # Errors
-    /// Those of `make`; [`Error::Closed`]; those of [`Outside::check_all`], since a close that has begun is waited for.
+    /// Returns the errors of `make`, [`Error::Closed`], and the errors of [`Outside::check_all`], since this waits for a close that has begun.
     #[cfg(feature = "control")]
     pub fn admit(&self, make: impl FnOnce(&Pool<C>) -> Result<Box<dyn Guest>>) -> Result<()> {
         self.outside.check_all()?;
@@ -195,11 +195,12 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     /// Closes the pool for all its handles.
     ///
     /// # Errors
-    /// [`Error::InUse`], [`Error::Forked`], those of [`Outside::check_all`]: it stays open; as [`Pool::close`]: it is closed.
+    /// Returns [`Error::InUse`], [`Error::Forked`] and the errors of [`Outside::check_all`], after which the pool stays open, and the errors of
+    /// [`Pool::close`], after which it is closed.
     pub fn close(&self) -> Result<()> {
-        // Also where another thread closes it, whose end is waited for here.
+        // This also holds if another thread is closing the pool, since this one then waits for it.
         self.outside.check_all()?;
-        // Held, so that no guest is admitted meanwhile.
+        // The lock is held, so that no guest is admitted meanwhile.
         let guest = self.guest.lock().unwrap_or_else(PoisonError::into_inner);
         let paused = guest.as_ref().map(|guest| Paused::new(&**guest));
         // From here on no session or snapshot can begin.
@@ -219,10 +220,10 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
         pool.close()
     }
 
-    /// Takes the pool out, when nobody has a share of it any more.
+    /// Takes the pool out of the lock, once no thread has a share of it any more.
     fn take(&self) -> Option<Arc<Pool<C>>> {
         loop {
-            // A writer that waits in the lock's queue would stop those that are to end.
+            // A writer that waits in the lock's queue would block the threads that have to end first.
             match self.pool.try_write() {
                 Ok(mut pool) => return pool.take(),
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().take(),
@@ -232,8 +233,8 @@ impl<C: Control<Memory = Native>> SharedPool<C> {
     }
 }
 
-/// A handle to a pool. When the last handle of the program is dropped, the guest ends what it does, and the pool is closed; the guest has
-/// handles of its own meanwhile.
+/// A handle to a pool. When the program's last handle is dropped, the guest ends its work, and the pool is closed. Until then the guest may have
+/// handles of its own.
 pub(crate) struct Handle<C: Control<Memory = Native>> {
     shared: Arc<SharedPool<C>>,
     is_of_guest: bool,
@@ -244,7 +245,7 @@ impl<C: Control<Memory = Native>> Handle<C> {
         Self { shared: Arc::new(SharedPool::new(pool)), is_of_guest: false }
     }
 
-    /// A handle for a guest, from what [`Handle::for_guest`] has returned; `None`: the pool was closed.
+    /// Returns a handle for a guest, from the result of [`Handle::for_guest`], or `None` if the pool was closed.
     #[cfg(feature = "control")]
     pub fn of_guest(shared: &Weak<SharedPool<C>>) -> Option<Self> {
         Some(Self { shared: shared.upgrade()?, is_of_guest: true })
@@ -269,7 +270,7 @@ impl<C: Control<Memory = Native>> Drop for Handle<C> {
         if self.is_of_guest {
             return;
         }
-        // Inside a transaction the guest may wait for its end, and in a forked child the lock may be held for ever.
+        // Inside a transaction, the guest may wait for the end of that transaction. In a forked child, the lock may be held for ever.
         let may_wait = match self.shared.outside.check_all() {
             Err(Error::Forked) => return,
             outside => outside.is_ok(),
@@ -284,7 +285,7 @@ impl<C: Control<Memory = Native>> Drop for Handle<C> {
     }
 }
 
-/// A guest that is paused until this is dropped.
+/// Pauses a guest, and resumes it when this is dropped.
 struct Paused<'s>(&'s dyn Guest);
 
 impl<'s> Paused<'s> {
@@ -300,10 +301,10 @@ impl Drop for Paused<'_> {
     }
 }
 
-/// A worker for one transaction. It goes back when this is dropped, for which a close waits.
+/// A worker for one transaction. Dropping this returns the worker; a close waits for that.
 pub(crate) struct Taken<'s, C: Control<Memory = Native>> {
     idle: &'s IdleWorkers<C>,
-    /// Taken when dropped.
+    /// `None` only during `drop`.
     worker: Option<BoxedWorker<C>>,
 }
 
@@ -321,18 +322,18 @@ impl<C: Control<Memory = Native>> Drop for Taken<'_, C> {
     }
 }
 
-/// A worker of a pool, which goes back to it when this is dropped.
+/// A worker of a pool. Dropping this returns the worker.
 pub(crate) struct Borrowed<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> {
     pub pool: P,
-    /// Taken when dropped.
+    /// `None` only during `drop`.
     worker: Option<BoxedWorker<C>>,
 }
 
 impl<P: Deref<Target = Pool<C>>, C: Control<Memory = Native>> Borrowed<P, C> {
-    /// Waits while all workers are in use.
+    /// Borrows a worker. Waits while all workers are in use.
     ///
     /// # Errors
-    /// As for [`Pool::borrow_worker`].
+    /// Returns the same errors as [`Pool::borrow_worker`].
     pub fn of(pool: P) -> Result<Self> {
         let worker = Some(pool.borrow_worker()?);
         Ok(Self { pool, worker })

@@ -1,4 +1,4 @@
-//! A store as it was at one moment.
+//! Snapshots: a store as it was at one moment.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -18,8 +18,8 @@ use strandline_core::memory::{Native, PersistentAddress};
 
 /// A [`Store`] as it was when the snapshot began, for as long as it or a clone of it exists, whatever transactions do meanwhile.
 ///
-/// What reads it runs once: there is no closure that could run again, nothing waits for a writer, and no writer waits
-/// for it. So rows can go to a socket as they are read. Threads can share a snapshot, or have clones of it, which cost little.
+/// Code that reads a snapshot runs only once: there is no closure that could run again. It does not wait for writers, and writers do not wait for it.
+/// So it can send rows to a socket as it reads them. Threads can share a snapshot, or have clones of it, which are cheap.
 ///
 /// ```
 /// # use strandline::*;
@@ -44,11 +44,10 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
-/// What transactions change meanwhile is kept aside in memory, up to [`Options::snapshot_bytes`](crate::Options::snapshot_bytes)
-/// for all snapshots together. Past that the oldest one ends, and reading it is
-/// [`Error::SnapshotEnded`](crate::Error::SnapshotEnded).
+/// The old values that transactions overwrite meanwhile are kept in memory, up to [`Options::snapshot_bytes`](crate::Options::snapshot_bytes) for all
+/// snapshots together. If they take more, the oldest snapshot ends, and reading it returns [`Error::SnapshotEnded`](crate::Error::SnapshotEnded).
 ///
-/// It keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`](crate::Error::InUse).
+/// A snapshot keeps the store open: as long as it exists, [`Store::close`] returns [`Error::InUse`](crate::Error::InUse).
 pub struct Snapshot<R, C: Control<Memory = Native> = Stm> {
     moment: Arc<Moment<C>>,
     root: PersistentAddress,
@@ -57,10 +56,10 @@ pub struct Snapshot<R, C: Control<Memory = Native> = Stm> {
 
 /// The moment of a snapshot, which its clones share.
 struct Moment<C: Control<Memory = Native>> {
-    /// Of which each view has another. Dropped first, as it is behind the pool's memory.
+    /// The reader from which those of the views are made. It is dropped before the pool, since it refers to the pool's memory.
     reader: Mutex<engine::Snapshot<C>>,
     time: u64,
-    /// Stays open.
+    /// Keeps the pool open.
     _pool: Arc<Pool<C>>,
 }
 
@@ -71,21 +70,21 @@ impl<R: Root, C: Control<Memory = Native>> Snapshot<R, C> {
         Ok(Self { moment: Arc::new(moment), root, root_type: PhantomData })
     }
 
-    /// A view of this moment, and a pointer to the root. There can be any number of views at a time, on any threads. After an error, also
-    /// one that reports damage, reading may continue.
+    /// Returns a view of this moment, and a pointer to the root. There can be any number of views at a time, on any threads. Reading may continue
+    /// after an error, even one that reports damage.
     pub fn read(&self) -> (SnapshotView<'_, C>, Ptr<'_, R::At<'_>>) {
         (SnapshotView::new(self.reader()), Ptr::of(self.root))
     }
 
-    /// Another reader of this moment, which the caller drops before the last clone of this snapshot.
+    /// Returns another reader of this moment. The caller must drop it before the last clone of this snapshot.
     pub(crate) fn reader(&self) -> engine::Snapshot<C> {
         self.moment.reader.lock().unwrap_or_else(PoisonError::into_inner).another()
     }
 
-    /// Checks everything that is reachable from the root for damage, as [`Store::check`].
+    /// Checks everything that is reachable from the root for damage, like [`Store::check`].
     ///
     /// # Errors
-    /// Returns [`Error::SnapshotEnded`](crate::Error::SnapshotEnded). Damage is in what is returned.
+    /// Returns [`Error::SnapshotEnded`](crate::Error::SnapshotEnded) if the snapshot was ended. Damage is reported in the list, not as an error.
     pub fn check(&self) -> Result<Vec<String>> {
         let (tx, root) = self.read();
         root.check(&tx)
@@ -93,7 +92,7 @@ impl<R: Root, C: Control<Memory = Native>> Snapshot<R, C> {
 }
 
 impl<R, C: Control<Memory = Native>> Clone for Snapshot<R, C> {
-    /// Another handle to the same moment, which costs an increment of a counter.
+    /// Returns another handle to the same moment, at the cost of incrementing a counter.
     fn clone(&self) -> Self {
         Self { moment: self.moment.clone(), root: self.root, root_type: PhantomData }
     }
@@ -105,8 +104,8 @@ impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<R, C> {
     }
 }
 
-/// Reads a snapshot: it can do all that a [`View`] can, and functions that take a `&View` take a reference to it. It lasts as long as it
-/// is kept, at most as long as the snapshot; threads may hand it on, but each needs its own to read at the same time.
+/// A view of a snapshot. It has all methods of a [`View`], and can be passed by reference to functions that take a `&View`. It cannot outlive the
+/// snapshot. It can be sent to another thread; threads that read at the same time need a view each.
 ///
 /// ```compile_fail,E0505
 /// # fn f(db: &strandline::Database) -> strandline::Result<()> {
@@ -118,7 +117,7 @@ impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<R, C> {
 /// # }
 /// ```
 ///
-/// Pointers and collections that are read through it are for this snapshot, and for no transaction:
+/// Pointers and collections that are read through it can be used with this snapshot, but not in a transaction:
 ///
 /// ```compile_fail,E0521
 /// # fn f(store: &strandline::Store<u64>) -> strandline::Result<()> {
@@ -128,26 +127,26 @@ impl<R, C: Control<Memory = Native>> std::fmt::Debug for Snapshot<R, C> {
 /// # }
 /// ```
 pub struct SnapshotView<'s, C: Control<Memory = Native> = Stm> {
-    /// Borrows from `reader`, without the borrow checker's knowledge. A `MaybeUninit`, so that the reference in it is not taken for one that is
-    /// valid as long as a function has this as an argument: the drop frees what it refers to. It is initialised until then.
+    /// A view that borrows from `reader`, which the borrow checker does not know. It is a `MaybeUninit`, so that the compiler does not assume that
+    /// the reference in it is valid for as long as a function has this value as an argument: the drop frees the target of the reference. The field is
+    /// initialised until then.
     view: MaybeUninit<View<'s, C>>,
-    /// Of a box, which this owns.
+    /// Points into a box, which this owns.
     reader: NonNull<engine::Snapshot<C>>,
 }
 
 impl<'s, C: Control<Memory = Native>> SnapshotView<'s, C> {
     fn new(reader: engine::Snapshot<C>) -> Self {
         let mut reader = NonNull::from(Box::leak(Box::new(reader)));
-        // SAFETY: the reader is on the heap, where it stays until the drop below frees it, which is after the view's last use. Nothing else
-        // refers to it: `reader` is not read or written in between. The view's lifetime may be longer than the reader lives. That does no
-        // harm: the field is private, `Deref` lends it only for as long as `self` is borrowed, and nothing in this crate moves the `&'s mut`
-        // out of it.
+        // SAFETY: the reader is in a box, which stays there until the drop below frees it, after the last use of the view. Nothing else refers to it:
+        // `reader` is not read or written in between. The view's lifetime may be longer than the reader lives. This is sound: the field is private,
+        // `Deref` lends it only for as long as `self` is borrowed, and nothing in this crate moves the `&'s mut` out of it.
         let tx = unsafe { reader.as_mut() }.tx();
         Self { view: MaybeUninit::new(View::new(tx, false)), reader }
     }
 
     fn view(&self) -> &View<'s, C> {
-        // SAFETY: `new` has initialised it, and only the drop ends that, together with what it refers to.
+        // SAFETY: `new` has initialised the view, and only the drop ends that, together with the reader.
         unsafe { self.view.assume_init_ref() }
     }
 
@@ -156,7 +155,7 @@ impl<'s, C: Control<Memory = Native>> SnapshotView<'s, C> {
     }
 }
 
-// SAFETY: it consists of a view and of the box that this reads; both may go to another thread, and go together.
+// SAFETY: the value consists of a view and of the box from which it reads. Both may be sent to another thread, and are sent together.
 unsafe impl<'s, C: Control<Memory = Native>> Send for SnapshotView<'s, C>
 where
     View<'s, C>: Send,
@@ -168,7 +167,7 @@ impl<'s, C: Control<Memory = Native>> Deref for SnapshotView<'s, C> {
     type Target = View<'s, C>;
 
     fn deref(&self) -> &View<'s, C> {
-        // It may have come from another thread.
+        // The view may have come from another thread.
         let view = self.view();
         view.admit_thread();
         view
@@ -177,8 +176,8 @@ impl<'s, C: Control<Memory = Native>> Deref for SnapshotView<'s, C> {
 
 impl<C: Control<Memory = Native>> Drop for SnapshotView<'_, C> {
     fn drop(&mut self) {
-        // SAFETY: the view is initialised, and neither is used after this. The view goes first, as it refers to the reader, which came from a
-        // box.
+        // SAFETY: the view is initialised, and neither field is used after this. The view is dropped first, as it refers to the reader, which came
+        // from a box.
         unsafe {
             self.view.assume_init_drop();
             drop(Box::from_raw(self.reader.as_ptr()));

@@ -14,14 +14,15 @@ use super::persist::{Fixed, Invalid, Persist, Stored};
 use super::schema::Types;
 use strandline_core::structures::type_layout as layout;
 
-/// Implements [`Persist`] for `$type`, which is stored as `$stored`: `$to` makes that of a reference, and `$from` the value of it, or nothing if it is
-/// no value. `$layout` makes the layout of that of `$stored`.
+/// Implements [`Persist`] for `$type`, which is stored as `$stored`. `$to` converts a reference to the stored type; `$from` converts back, and
+/// returns `None` for a value that is not valid. `$layout` is the type's layout, computed from that of `$stored`.
 macro_rules! persist_as {
     (
         [$($generics:tt)*] $type:ty, $name:expr, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr,
         layout: $layout:expr, describe: |$types:ident| $describe:expr $(, { $($more:item)* })?
     ) => {
-        // SAFETY: words of `$stored`, which has no handles; the layout is that of the name with that of these words.
+        // SAFETY: the type stores the words of `$stored`, which has no handles. The layout is computed from the type's name and the layout of these
+        // words.
         unsafe impl<'p, $($generics)*> Persist<'p> for $type {
             const NAME: &'static str = $name;
             const LAYOUT: u64 = $layout;
@@ -68,12 +69,12 @@ macro_rules! persist_as {
 }
 pub(super) use persist_as;
 
-/// The layout of what is stored as a type of layout `inside` under a name of its own.
+/// Returns the layout of a type called `name` that is stored as a type of layout `inside`.
 pub(super) const fn named(name: &str, inside: u64) -> u64 {
     layout::field(layout::begin(name, 0), "", inside)
 }
 
-/// Like [`persist_as`], for types without parameters and of one size.
+/// Like [`persist_as`], for types without parameters whose values all have the same size.
 macro_rules! persist_named {
     ($type:ty, $name:literal, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr) => {
         $crate::value::adapted::persist_as!(
@@ -81,26 +82,27 @@ macro_rules! persist_named {
             layout: $crate::value::adapted::named($name, <$stored as Persist<'p>>::LAYOUT),
             describe: |_types| $name.into()
         );
-        // SAFETY: `$stored` is.
+        // SAFETY: `$stored` has a fixed size.
         unsafe impl Fixed<'_> for $type {}
     };
 }
 pub(super) use persist_named;
 
-/// Implements [`Key`] for `$type`, whose keys are those of `$stored`, in the order that these have.
+/// Implements [`Key`] for `$type`, whose keys are those of `$stored` and have their order.
 macro_rules! key_as {
     (
         [$($generics:tt)*] $type:ty, $name:expr, $stored:ty, |$value:ident| $to:expr, |$loaded:ident| $from:expr,
         layout: $layout:expr, describe: |$types:ident| $describe:expr
     ) => {
-        // SAFETY: the bytes that this key type reads.
+        // SAFETY: `Key::read_key` reads these bytes.
         unsafe impl<$($generics)*> KeyRef for $type {
             fn write_key(&self, into: &mut KeyBytes) {
                 let $value = self;
                 KeyRef::write_key(&$to, into);
             }
         }
-        // SAFETY: the bytes are those of a key, in the order of the values, and the layout is that of the name with the key's.
+        // SAFETY: the bytes are those of a key of `$stored`, in the order of the values. The layout is computed from the type's name and the layout
+        // of that key.
         unsafe impl<$($generics)*> Key for $type {
             const NAME: &'static str = $name;
             const LAYOUT: u64 = $layout;
@@ -129,14 +131,14 @@ macro_rules! key_named {
 }
 pub(super) use key_named;
 
-/// Implements [`Persist`] and [`Key`] by the same functions.
+/// Implements [`Persist`] and [`Key`] with the same conversions.
 macro_rules! both_named {
     ($($input:tt)*) => {
         $crate::value::adapted::persist_named!($($input)*);
         $crate::value::adapted::key_named!($($input)*);
     };
 }
-#[allow(unused_imports)] // where no other crate has types to store
+#[allow(unused_imports)] // used only if a feature adds types of another crate
 pub(super) use both_named;
 
 macro_rules! non_zero {
@@ -147,7 +149,7 @@ macro_rules! non_zero {
             describe: |_types| concat!("NonZero<", stringify!($number), ">").into(),
             { const NEVER_ZERO: bool = true; }
         );
-        // SAFETY: the number is.
+        // SAFETY: the number has a fixed size.
         unsafe impl Fixed<'_> for NonZero<$number> {}
         key_as!(
             [] NonZero<$number>, "NonZero", $number, |value| value.get(), |number| NonZero::new(number),
@@ -175,7 +177,7 @@ both_named!(
     }
 );
 
-/// Address, port, flow information and scope.
+/// The address, the port, the flow information and the scope.
 type Socket6 = (u128, u16, u32, u32);
 
 fn of_socket6(value: &SocketAddrV6) -> Socket6 {
@@ -212,10 +214,11 @@ both_named!(
     }
 );
 
-/// Seconds since 1970, and nanoseconds. Those of a leap second count on from a second.
+/// The seconds since 1970, and the nanoseconds. In a leap second the nanoseconds are 1,000,000,000 or more.
 pub(super) type Instant = (i64, u32);
 
-/// Returns whether an instant has a notation: a second of more than a second is a leap second, at the end of a minute.
+/// Returns whether an instant can be written as a time. Nanoseconds of a second or more are a leap second, which is only valid at the end of a
+/// minute.
 pub(crate) fn is_instant(seconds: i64, nanos: u32) -> bool {
     nanos < 1_000_000_000 || nanos < 2_000_000_000 && seconds.rem_euclid(60) == 59
 }
@@ -237,7 +240,7 @@ fn to_system_time((seconds, nanos): Instant) -> Option<SystemTime> {
         0.. => SystemTime::UNIX_EPOCH.checked_add(whole),
         _ => SystemTime::UNIX_EPOCH.checked_sub(whole),
     };
-    // A leap second would come back as the second after it, as another key.
+    // `SystemTime` has no leap seconds. One would be loaded as the second after it, which is another key.
     time?.checked_add(Duration::from_nanos(nanos.into())).filter(|_| nanos < 1_000_000_000)
 }
 
@@ -258,7 +261,7 @@ persist_as!(
     describe: |_types| "path".into()
 );
 
-/// Implements [`Persist`] for a range, which is stored as its ends.
+/// Implements [`Persist`] for a range, which is stored as its two ends.
 macro_rules! ranges {
     ($($type:ident, |$value:ident| $to:expr, |$ends:ident| $from:expr;)*) => {$(
         persist_as!(
@@ -266,7 +269,7 @@ macro_rules! ranges {
             layout: named(stringify!($type), <(T, T) as Persist<'p>>::LAYOUT),
             describe: |types| format!("{}<{}>", stringify!($type), <T as Persist<'p>>::describe(types))
         );
-        // SAFETY: both ends are.
+        // SAFETY: both ends have a fixed size.
         unsafe impl<'p, T: for<'q> Fixed<'q> + Clone> Fixed<'p> for $type<T> {}
     )*};
 }
@@ -276,7 +279,7 @@ ranges! {
     RangeInclusive, |value| (value.start().clone(), value.end().clone()), |ends| ends.0..=ends.1;
 }
 
-/// Implements both traits for types that only change how a number is calculated with: they are stored as the number, and with its layout.
+/// Implements both traits for types that only change how a number is calculated with. They are stored as the number, and with its layout.
 macro_rules! transparent_numbers {
     ($($type:ident),*) => {$(
         persist_as!(
@@ -288,7 +291,7 @@ macro_rules! transparent_numbers {
                 const IS_NUMBER: bool = <T as Persist<'p>>::IS_NUMBER;
             }
         );
-        // SAFETY: what is in it is.
+        // SAFETY: the number has a fixed size.
         unsafe impl<'p, T: for<'q> Fixed<'q> + Copy> Fixed<'p> for $type<T> {}
         key_as!(
             [T: Key + Copy] $type<T>, <T as Key>::NAME, T, |value| value.0, |number| Some($type(number)),
@@ -305,7 +308,7 @@ persist_as!(
     layout: <() as Persist<'p>>::LAYOUT,
     describe: |types| <() as Persist<'p>>::describe(types)
 );
-// SAFETY: no word.
+// SAFETY: the type is stored in no words.
 unsafe impl<T: ?Sized> Fixed<'_> for PhantomData<T> {}
 key_as!(
     [T: ?Sized] PhantomData<T>, "()", (), |_value| (), |_nothing| Some(PhantomData),
@@ -318,10 +321,10 @@ persist_as!(
     layout: named("Reverse", <T as Persist<'p>>::LAYOUT),
     describe: |types| format!("Reverse<{}>", <T as Persist<'p>>::describe(types))
 );
-// SAFETY: what is in it is.
+// SAFETY: the value inside has a fixed size.
 unsafe impl<'p, T: for<'q> Fixed<'q> + Clone> Fixed<'p> for Reverse<T> {}
 
-// SAFETY: the bytes that this key type reads.
+// SAFETY: `Key::read_key` reads these bytes.
 unsafe impl<K: KeyRef> KeyRef for Reverse<K> {
     fn write_key(&self, into: &mut KeyBytes) {
         let begin = into.as_slice().len();
@@ -330,7 +333,8 @@ unsafe impl<K: KeyRef> KeyRef for Reverse<K> {
     }
 }
 
-// SAFETY: no key's bytes begin with another's, so the first byte in which two differ decides their order. With all bits inverted it decides otherwise.
+// SAFETY: no key's bytes are a prefix of another's, so that the first byte in which two keys differ decides their order. Inverting all bits reverses
+// this order.
 unsafe impl<K: Key> Key for Reverse<K> {
     const NAME: &'static str = "Reverse";
     const LAYOUT: u64 = named("Reverse", K::LAYOUT);
@@ -343,7 +347,7 @@ unsafe impl<K: Key> Key for Reverse<K> {
     }
 }
 
-/// Calls `read` with the bytes of `from`, all bits inverted; takes as many from the front of `from` as it has taken.
+/// Calls `read` with the bytes of `from`, all bits inverted, and then removes as many bytes from the front of `from` as `read` took.
 pub(crate) fn read_inverted<R>(
     from: &mut &[u8],
     read: impl FnOnce(&mut &[u8]) -> Result<R, Invalid>,

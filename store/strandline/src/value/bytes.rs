@@ -1,7 +1,7 @@
 //! Byte strings and text of any size, as fields.
 //!
 //! ```text
-//! header   word 0 tag · word 1 bytes · word 2 address of the content, 0 if there is none
+//! header   word 0 tag · word 1 number of bytes · word 2 address of the content, 0 if there is none
 //! content  word 0 tag · then the bytes
 //! ```
 
@@ -27,9 +27,9 @@ const LENGTH: u64 = 1;
 const CONTENT: u64 = 2;
 
 handle! {
-    /// A byte string of any size: one word where it is kept, which leads to its bytes.
+    /// A byte string of any size. Its handle is stored as one word, the address of the string.
     ///
-    /// A string that is to be built by several transactions, so that others run between them, grows by [`Bytes::append`].
+    /// If several transactions build a string, so that others can run between them, they can use [`Bytes::append`].
     ///
     /// ```
     /// # use strandline::*;
@@ -53,7 +53,7 @@ fn header(tx: &mut impl Read, at: PersistentAddress) -> Result<(u64, PersistentA
     Ok((bytes, PersistentAddress::new(content)))
 }
 
-/// Fails unless `content` may be written, with `bytes` bytes.
+/// Checks that `content` may be written and has room for `bytes` bytes.
 fn check_content(tx: &mut impl Transaction, content: PersistentAddress, bytes: u64) -> Result<(), Abort> {
     check_tagged(tx, content, 1 + bytes.div_ceil(8), CONTENT_TAG, "Bytes")
 }
@@ -68,7 +68,7 @@ fn free_content(tx: &mut impl Transaction, content: PersistentAddress) -> Result
     tx.free(content)
 }
 
-/// Looks the string at `at` over; returns it if it is whole.
+/// Checks the string at `at`, and returns its bytes if it is not damaged.
 #[inline]
 pub(crate) fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<Vec<u8>>> {
     let Some((bytes, content)) = checker.read(|tx| header(tx, at))? else { return Ok(None) };
@@ -85,20 +85,20 @@ pub(crate) fn look(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Resu
     })
 }
 
-/// The same of a text.
+/// Checks the text at `at`, and returns it if it is not damaged.
 pub(crate) fn look_at_text(checker: &mut Checker<'_, '_>, at: PersistentAddress) -> Result<Option<String>> {
     let text = look(checker, at)?.map(String::from_utf8);
     if let Some(Err(_)) = text {
-        checker.damaged(format!("the text at {:#x} is no UTF-8", at.offset()));
+        checker.damaged(format!("the text at {:#x} is not valid UTF-8", at.offset()));
     }
     Ok(text.and_then(Result::ok))
 }
 
 impl<'p> Bytes<'p> {
-    /// Puts a byte string into the pool.
+    /// Stores a byte string in the pool.
     ///
     /// # Errors
-    /// The pool is full; a conflict, a full log.
+    /// Returns an error if the pool or the log is full, or after a conflict.
     pub fn new(tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<Self> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
@@ -113,7 +113,7 @@ impl<'p> Bytes<'p> {
         self.raw.at
     }
 
-    /// The byte string whose header is at `at`, if it is one: each operation looks.
+    /// Returns the byte string whose header is at `at`. Nothing is checked here: each operation checks the header.
     pub(crate) fn of(at: PersistentAddress) -> Self {
         Self::at(at)
     }
@@ -128,26 +128,26 @@ impl<'p> Bytes<'p> {
         Ok(content)
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     ///
     /// # Errors
-    /// [`Error::Dangling`](crate::Error::Dangling): the string was destroyed; a conflict.
+    /// Returns [`Error::Dangling`](crate::Error::Dangling) if the string was destroyed, and an error after a conflict.
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| Ok(header(tx, self.raw.at)?.0))
     }
 
-    /// Whether there are no bytes.
+    /// Returns whether the string is empty.
     ///
     /// # Errors
-    /// As [`Bytes::len`].
+    /// Returns the same errors as [`Bytes::len`].
     pub fn is_empty(self, tx: &View<'p, impl Control>) -> Result<bool> {
         Ok(self.len(tx)? == 0)
     }
 
-    /// A copy of the bytes.
+    /// Returns a copy of the bytes.
     ///
     /// # Errors
-    /// As [`Bytes::len`].
+    /// Returns the same errors as [`Bytes::len`].
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<Vec<u8>> {
         tx.words(|tx| {
             let (bytes, content) = header(tx, self.raw.at)?;
@@ -158,10 +158,10 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Replaces the bytes. If as many words are needed as before, only those that differ are written.
+    /// Replaces the bytes. If the new ones take as many words as the old ones, only the words that differ are written.
     ///
     /// # Errors
-    /// As [`Bytes::new`] and [`Bytes::len`].
+    /// Returns the same errors as [`Bytes::new`] and [`Bytes::len`].
     pub fn set(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         tx.words(|tx| {
@@ -187,11 +187,11 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Appends bytes. While they fit the block that the string has, only they are written; a larger block is half as
+    /// Appends bytes. As long as they fit into the string's block, only they are written. Otherwise the string moves to a new block, which is half as
     /// large again as needed.
     ///
     /// # Errors
-    /// As [`Bytes::set`].
+    /// Returns the same errors as [`Bytes::set`].
     pub fn append(self, tx: &Tx<'p, impl Control>, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         if bytes.is_empty() {
@@ -221,7 +221,7 @@ impl<'p> Bytes<'p> {
             } else {
                 check_content(tx, content, new)?;
             }
-            // From the last word that is in use, which the new bytes may complete.
+            // The write starts with the last word in use, which the new bytes may complete.
             let (full, mut joined) = (old / 8, Vec::new());
             read_bytes(tx, content.word(1 + full), old % 8, &mut joined)?;
             joined.extend_from_slice(bytes);
@@ -230,7 +230,7 @@ impl<'p> Bytes<'p> {
         })
     }
 
-    /// Looks the string over for damage: what is wrong, and nothing if all is well.
+    /// Checks the string for damage, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -244,7 +244,7 @@ impl<'p> Bytes<'p> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -255,10 +255,10 @@ impl<'p> Bytes<'p> {
         checker.pointer(self.raw.at, TAG, HEADER_WORDS, "Bytes", look)
     }
 
-    /// Gives the memory back. Every copy of this handle dangles from then on.
+    /// Frees the string's memory. Every copy of this handle dangles afterwards.
     ///
     /// # Errors
-    /// As [`Bytes::set`].
+    /// Returns the same errors as [`Bytes::set`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, HEADER_WORDS as usize, "Bytes")?;
@@ -270,7 +270,7 @@ impl<'p> Bytes<'p> {
     }
 }
 
-/// Text of any size: one word where it is kept, which leads to its bytes.
+/// Text of any size. Its handle is stored as one word, the address of the text.
 ///
 /// ```
 /// # use strandline::*;
@@ -285,7 +285,7 @@ impl<'p> Bytes<'p> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text<'p>(Bytes<'p>);
 
-// SAFETY: a handle, stored as its address, with a layout of its own.
+// SAFETY: the handle is stored as its address, with a layout of its own.
 unsafe impl<'p> Persist<'p> for Text<'p> {
     const NAME: &'static str = "Text";
     const LAYOUT: u64 = layout::begin("Text", 0);
@@ -309,22 +309,22 @@ unsafe impl<'p> Persist<'p> for Text<'p> {
     }
 }
 
-// SAFETY: a word.
+// SAFETY: the handle always has one word.
 unsafe impl<'p> Fixed<'p> for Text<'p> {}
 
 impl<'p> Text<'p> {
-    /// Puts a text into the pool.
+    /// Stores a text in the pool.
     ///
     /// # Errors
-    /// As [`Bytes::new`].
+    /// Returns the same errors as [`Bytes::new`].
     pub fn new(tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<Self> {
         Bytes::new(tx, text.as_ref()).map(Self)
     }
 
-    /// A copy of the text.
+    /// Returns a copy of the text.
     ///
     /// # Errors
-    /// As [`Bytes::get`]; [`Error::Damaged`](crate::Error::Damaged): it is no UTF-8.
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if the bytes are not valid UTF-8, and the errors of [`Bytes::get`].
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<String> {
         let bytes = self.0.get(tx)?;
         String::from_utf8(bytes).or_else(|_| tx.words(|tx| Err(invalid(tx, self.0.raw.at, "Text"))))
@@ -333,12 +333,12 @@ impl<'p> Text<'p> {
     /// Replaces the text.
     ///
     /// # Errors
-    /// As [`Bytes::set`].
+    /// Returns the same errors as [`Bytes::set`].
     pub fn set(self, tx: &Tx<'p, impl Control>, text: impl AsRef<str>) -> Result<()> {
         self.0.set(tx, text.as_ref())
     }
 
-    /// Looks the text over for damage: what is wrong, and nothing if all is well.
+    /// Checks the text for damage, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -350,7 +350,7 @@ impl<'p> Text<'p> {
     /// ```
     ///
     /// # Errors
-    /// A conflict.
+    /// Returns an error after a conflict.
     pub fn check(self, tx: &View<'p, impl Control>) -> Result<Vec<String>> {
         Checker::run(tx, |checker| self.reach(checker))
     }
@@ -361,10 +361,10 @@ impl<'p> Text<'p> {
         checker.pointer(self.0.raw.at, TAG, HEADER_WORDS, "Text", look)
     }
 
-    /// Gives the memory back, as [`Bytes::destroy`].
+    /// Frees the text's memory. Every copy of this handle dangles afterwards.
     ///
     /// # Errors
-    /// As [`Bytes::destroy`].
+    /// Returns the same errors as [`Bytes::destroy`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         self.0.destroy(tx)
     }

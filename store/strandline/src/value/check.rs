@@ -1,11 +1,10 @@
 //! Checks everything that is reachable from a value for damage, by the value's type.
 //!
-//! A walk reaches blocks in two ways. Through a *pointer or handle*: several may refer to the same block, in circles
-//! too, and the walk visits it once; but it must be of one type. And as a *part* of a collection (a node, an entry, a
-//! segment): a part is reached once. Each block must begin where the heap has one, be allocated, and have
-//! room for what is said to be in it. So the walk reads nothing outside, blocks bound lengths, and the walk
-//! ends because there are only so many blocks; the [`Walk`] bounds those that overlap. Blocks that wait for their visit are kept in a
-//! list, so that no chain of pointers is too long for the stack.
+//! A walk reaches blocks in two ways. Through a *pointer or handle*: several may refer to the same block, even in cycles. The walk visits such a
+//! block once, and all of them must expect the same type. Or as a *part* of a collection (a node, an entry, a segment), which must be reached only
+//! once. Each block must be one that the heap knows, must be allocated, and must have room for its content. So the walk reads nothing outside of
+//! blocks, lengths are bounded by blocks, and the walk ends because the number of blocks is finite; the [`Walk`] bounds blocks that overlap. The
+//! blocks that wait for their visit are kept in a list, so that no chain of pointers is too long for the stack.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,29 +18,29 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::{Survey, Walk, type_layout as layout};
 use strandline_core::transaction::{Abort, Read};
 
-/// So many findings are listed; of the others only the number is told.
+/// Number of problems that a check lists. Of further ones it only reports the number.
 const LISTED: usize = 1000;
 
-/// Checks the value at an address by its description, which it captures.
+/// A function that checks the value at an address by the description that it captures.
 type LookDescribed<'v, 'p> = Box<dyn FnOnce(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()> + 'v>;
 
-/// What looks over what is at an address.
+/// A function that checks the value at an address.
 pub(crate) enum Look<'v, 'p> {
-    /// By a type of the program's.
+    /// Checks the value by a type that the program knows.
     Typed(fn(&mut Checker<'v, 'p>, PersistentAddress) -> Result<()>),
-    /// By what the pool says of the type, which the room of described values knows.
+    /// Checks the value by the pool's description of its type. The `described` module makes these functions.
     Described(LookDescribed<'v, 'p>),
 }
 
-/// What is given each element of a vector or item of a queue that is looked over: its place, its words, and its bytes.
+/// A function that is called for each element of a vector or item of a queue, with its address, its words, and its length in bytes.
 pub(crate) type Element<'f, 'v, 'p> =
     &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u64], u64) -> Result<()>;
 
-/// What is given each pair of a map that is looked over: its place, the key, the words of the value, and its bytes.
+/// A function that is called for each pair of a map, with its address, its key, the words of its value, and the length of the value in bytes.
 pub(crate) type Pair<'f, 'v, 'p> =
     &'f mut dyn FnMut(&mut Checker<'v, 'p>, PersistentAddress, &[u8], &[u64], u64) -> Result<()>;
 
-/// The name of a type or of a part of a collection, as messages have it.
+/// The name of a type, or of a part of a collection, for messages.
 #[derive(Clone, Debug)]
 pub(crate) enum Name {
     Known(&'static str),
@@ -63,14 +62,14 @@ impl fmt::Display for Name {
     }
 }
 
-/// The addresses that were reached, each with its tag if it was by a pointer, and the damage.
+/// The addresses that were reached, each with its tag if a pointer or handle refers to it, and the problems.
 #[cfg(test)]
 pub(crate) type AllReached = (std::collections::BTreeMap<u64, Option<u64>>, Vec<String>);
 
-/// A walk over all that hangs from a value, which collects the damage that it finds.
+/// A walk over everything that is reachable from a value, which collects the problems that it finds.
 ///
-/// Only [`Persist::visit`](crate::Persist::visit) meets one;
-/// [`Store::check`](crate::Store::check) and the collections' `check` begin a walk.
+/// Only implementations of [`Persist::visit`](crate::Persist::visit) use a checker. [`Store::check`](crate::Store::check) and the `check` methods of
+/// the collections start a walk.
 ///
 /// ```
 /// # use strandline::*;
@@ -101,32 +100,32 @@ pub struct Checker<'v, 'p> {
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
     reached: HashMap<PersistentAddress, Reached>,
     waiting: Vec<(PersistentAddress, Look<'v, 'p>)>,
-    /// Blocks of a damaged heap may overlap.
+    /// Bounds the walk, since blocks of a damaged heap may overlap.
     walk: Walk,
     damage: Vec<String>,
     unlisted: u64,
-    /// A type that only the program can read, if there is one: what hangs from its values is not looked at.
+    /// A type of which only the program can read the values, if there is one. The walk does not follow these values.
     unknown: Option<Arc<str>>,
-    /// Hears how many blocks were reached, now and then.
+    /// Is called from time to time with the number of blocks that were reached.
     progress: &'v dyn Fn(u64),
 }
 
-/// Blocks between two calls of [`Checker::progress`].
+/// Number of blocks between two calls of [`Checker::progress`].
 const PROGRESS: usize = 1024;
 
-/// Memory of a pool that is allocated and that nothing leads to: [`Store::lost_memory`](crate::Store::lost_memory).
+/// Memory of a pool that is allocated but not reachable. [`Store::lost_memory`](crate::Store::lost_memory) returns it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LostMemory {
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Bytes in them.
+    /// Number of bytes in these blocks.
     pub bytes: u64,
-    /// The address of the first.
+    /// The address of the first of these blocks.
     pub first: Option<u64>,
 }
 
-/// [`Read::tolerate`] of a transaction of any control, on any memory: checking is compiled once for all.
+/// [`Read::tolerate`] for a transaction with any control and on any memory. The checks are then compiled only once.
 trait Tolerate {
     fn tolerate(&self, body: &mut dyn FnMut(&mut dyn Read) -> Result<(), Abort>) -> Result<Option<Error>>;
 }
@@ -140,12 +139,12 @@ impl<C: Control> Tolerate for View<'_, C> {
 #[derive(Debug)]
 struct Reached {
     what: Name,
-    /// The tag, where more than one pointer may lead.
+    /// The tag of a block to which several pointers may refer; `None` for a part.
     tag: Option<u64>,
 }
 
 impl<'v, 'p> Checker<'v, 'p> {
-    /// The damage of all that `begin` leads to.
+    /// Walks from `begin`, and returns the problems found.
     pub(crate) fn run<C: Control>(
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
@@ -153,7 +152,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(Self::walk(tx, &|_| (), begin)?.damage)
     }
 
-    /// Like `run`, but fails if there is no damage as far as can be seen and something that only the program can read.
+    /// Like `run`, but returns an error if the walk found no damage but met a type that only the program can read.
     pub(crate) fn run_described<C: Control>(
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
@@ -165,7 +164,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         }
     }
 
-    /// Returns what [`Checker::run_described`] and, unless there is damage, [`Checker::lost`] return, from one walk.
+    /// Returns the results of [`Checker::run_described`] and [`Checker::lost`] from one walk. The lost memory is `None` if there is damage.
     pub(crate) fn run_all<C: Control>(
         tx: &'v View<'p, C>,
         progress: &'v dyn Fn(u64),
@@ -178,7 +177,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok((Vec::new(), Some(checker.lost_memory(tx)?)))
     }
 
-    /// Where it comes, and the damage.
+    /// Returns the addresses that a walk from `begin` reaches, and the problems found.
     #[cfg(test)]
     pub(crate) fn reached<C: Control>(
         tx: &'v View<'p, C>,
@@ -190,7 +189,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok((reached.collect(), checker.damage))
     }
 
-    /// What is allocated, and nothing that `begin` leads to.
+    /// Returns the memory that is allocated but that a walk from `begin` does not reach.
     pub(crate) fn lost<C: Control>(
         tx: &'v View<'p, C>,
         begin: impl FnOnce(&mut Self) -> Result<()>,
@@ -202,7 +201,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         checker.lost_memory(tx)
     }
 
-    /// What is allocated and was not reached by a walk that found no damage.
+    /// Returns the memory that is allocated but that this walk has not reached. The walk must have found no damage.
     fn lost_memory<C: Control>(&self, tx: &View<'p, C>) -> Result<LostMemory> {
         if let Some(unknown) = &self.unknown {
             return Err(unreadable(unknown));
@@ -252,7 +251,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         Ok(checker)
     }
 
-    /// Looks at what was met, and at what is met there.
+    /// Checks the values that wait for their visit, and those that they refer to.
     fn look_at_all(&mut self) -> Result<()> {
         self.waiting.reverse();
         while let Some((at, look)) = self.waiting.pop() {
@@ -261,19 +260,19 @@ impl<'v, 'p> Checker<'v, 'p> {
                 Look::Typed(look) => look(self, at)?,
                 Look::Described(look) => look(self, at)?,
             }
-            // What was met first is looked at first.
+            // The visits are in the order in which the values were met.
             self.waiting[before..].reverse();
         }
         Ok(())
     }
 
-    /// How much damage was noted so far.
+    /// Returns the number of problems that were reported so far.
     pub(crate) fn noted(&self) -> u64 {
         self.damage.len() as u64 + self.unlisted
     }
 
-    /// Notes that a pointer or handle leads to a value of type `name`, with `tag` in the first of its `words` words;
-    /// `look` looks it over, once.
+    /// Reports that a pointer or handle refers to a value of type `name`, which has `words` words and begins with `tag`. The walk visits the value
+    /// once, with `look`.
     pub(crate) fn pointer(
         &mut self,
         at: PersistentAddress,
@@ -310,7 +309,7 @@ impl<'v, 'p> Checker<'v, 'p> {
             Some((None, _)) => "where no block begins".to_owned(),
             Some((_, false)) => "where nothing is allocated".to_owned(),
             Some((Some(bytes), true)) if bytes / 8 < words => {
-                format!("of {words} words, where there is room for {}", bytes / 8)
+                format!("where a block has room for only {} of its {words} words", bytes / 8)
             }
             Some(_) => match self.reached.entry(at) {
                 Entry::Vacant(entry) => {
@@ -323,12 +322,12 @@ impl<'v, 'p> Checker<'v, 'p> {
                 Entry::Occupied(entry) => format!("where {} was found already", entry.get().what),
             },
         };
-        self.damaged(format!("{what} is said to be at {:#x}, {problem}", at.offset()));
+        self.damaged(format!("{what} should be at {:#x}, {problem}", at.offset()));
         Ok(false)
     }
 }
 
-/// What [`Error::Dangling`] says.
+/// Returns the message of [`Error::Dangling`].
 fn dangling(at: PersistentAddress, expected: &Name) -> String {
     match expected {
         Name::Known(expected) => Error::Dangling { at: at.offset(), expected }.to_string(),
@@ -341,18 +340,18 @@ fn dangling(at: PersistentAddress, expected: &Name) -> String {
     }
 }
 
-/// Why a walk by descriptions cannot be complete.
+/// Returns the error for a walk by descriptions that cannot be complete.
 fn unreadable(type_name: &str) -> Error {
     Error::Unsupported(format!("the pool holds {type_name}, which only its program can read"))
 }
 
 impl<'v, 'p> Checker<'v, 'p> {
-    /// Notes that a type is not known here, so that the walk is not complete.
+    /// Reports a type that is not known here, so that the walk is not complete.
     pub(crate) fn unknown(&mut self, type_name: &Arc<str>) {
         self.unknown.get_or_insert_with(|| type_name.clone());
     }
 
-    /// Reaches a part that begins with a tag.
+    /// Reaches a part that begins with a tag, and returns whether it is not damaged.
     pub(crate) fn tagged(
         &mut self,
         at: PersistentAddress,
@@ -365,9 +364,7 @@ impl<'v, 'p> Checker<'v, 'p> {
         }
         match self.read(|tx| tx.read(at))? {
             Some(found) if found == tag => return Ok(true),
-            Some(_) => {
-                self.damaged(format!("{what} is said to be at {:#x}, which has another tag", at.offset()))
-            }
+            Some(_) => self.damaged(format!("{what} should be at {:#x}, which has another tag", at.offset())),
             None => {}
         }
         Ok(false)

@@ -1,5 +1,5 @@
-//! Values of an earlier version of a type become values of the present one, without a line of code: fields that are new have a default,
-//! fields that are gone are left out, names may have changed, and numbers may have become wider.
+//! Conversion of values to the present version of their type, without code of the program: new fields have a default, removed fields are dropped,
+//! names may have changed, and numbers may have become wider.
 
 use std::iter;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use super::persist::Invalid;
 use super::schema::{TypeDescription, Types, VariantDescription, have_the_same_fields};
 use super::shape::{Shape, own_name};
 
-/// How values of one type become values of another.
+/// A conversion of the values of one type to those of another.
 pub(crate) struct Conversion {
     from: Form,
     to: Form,
     plan: Plan,
 }
 
-/// How a value becomes one of another form.
+/// The steps that convert a value of one form to another form.
 enum Plan {
-    /// The words stay as they are.
+    /// Copies the words unchanged.
     Keep,
-    /// A number of the first shape is stored in the second, wider one.
+    /// Stores a number of the first shape in the second, wider one.
     Widen(Shape, Shape),
-    /// The value becomes an option's value, of this form.
+    /// Converts a value to one of this form, and wraps it in an option.
     Some(Box<Plan>, Arc<Form>),
-    /// Converts an option's value to one of this form.
+    /// Converts the value of an option to this form.
     Option(Box<Plan>, Arc<Form>),
-    /// Converts all elements by the same plan to those of this list; `true`: their number is stored before them.
+    /// Converts all elements by the same plan to elements of this list. If `true`, their number is stored before them.
     Each(Box<Plan>, Arc<List>, bool),
     Tuple(Vec<Plan>),
-    /// The plan for each variant of the earlier version, and the new type.
+    /// The plans for the variants of the earlier version, and the new type.
     Named(Vec<VariantPlan>, Arc<Named>),
 }
 
@@ -37,35 +37,37 @@ enum Plan {
 struct VariantPlan(usize, Vec<FieldPlan>);
 
 enum FieldPlan {
-    /// Converts the earlier field of this number.
+    /// Converts the field that has this number in the earlier version.
     Was(usize, Plan),
-    /// Stores these words, since earlier versions have no such field.
+    /// Stores these words, since the earlier version has no such field.
     New(Vec<u64>),
 }
 
 impl Conversion {
-    /// The conversion from the type `from`, which has the form `old` if it is known, to `to`, among the types `new`.
+    /// Plans the conversion from the type `from`, whose form is `old` if it is known, to `to`, which `new` describes.
     ///
     /// # Errors
-    /// Why there is none, a line each.
+    /// Returns the reasons why the type cannot be converted, one on each line.
     pub fn new((from, old): (&str, Option<Form>), (to, new): (&str, &Types)) -> Result<Self, String> {
         for name in [from, to] {
             Shape::of(name).ok_or_else(|| format!("\n  {name} cannot be converted"))?;
         }
-        // What a handle leads to may have changed, too.
+        // The values that a handle refers to may have changed as well.
         let plain = |form: Option<Form>| form.filter(|form| !form.facts.has_handles);
         let Some((from, to)) = plain(old).zip(plain(Form::of(to, new))) else {
-            return Err(format!("\n  {from} holds what is not described, as a pointer or a collection"));
+            return Err(format!(
+                "\n  {from} contains a pointer, a collection, or a type without a description"
+            ));
         };
         let mut planner = Planner { reasons: String::new() };
         let plan = planner.plan("value", &from, &to);
         if planner.reasons.is_empty() { Ok(Self { from, to, plan }) } else { Err(planner.reasons) }
     }
 
-    /// The words and the bytes of a value that stands alone, from those of an earlier one.
+    /// Converts a stand-alone value of the earlier type, and returns its new words and its new length in bytes.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if the words are none of the earlier type.
+    /// Returns [`Invalid`] if the words are not a valid value of the earlier type.
     pub fn convert(&self, words: &[u64], bytes: u64) -> Result<(Vec<u64>, u64), Invalid> {
         let mut to = Vec::new();
         self.from.decode_alone(words, bytes, |from| self.plan.convert(&self.from, from, &mut to))?;
@@ -112,9 +114,9 @@ impl Planner {
                 self.named(from, to)
             }
             (_, Kind::Option(to)) => Plan::Some(Box::new(self.plan(path, from, to)), to.clone()),
-            _ => {
-                self.refuse(format!("\n  {path}: only numbers can become wider, and a value an option of it"))
-            }
+            _ => self.refuse(format!(
+                "\n  {path}: only numbers can become wider, and a value can become an option"
+            )),
         }
     }
 
@@ -132,22 +134,24 @@ impl Planner {
             return Plan::Keep;
         }
         if new.version < old.version {
-            // Its values may have what the older type has no place for, so that there is no advice about the type.
+            // Newer values may have content for which the older type has no place. So there is no advice on how to change the type.
             return self.refuse(format!(
                 "\n  {name}: version {} cannot become the older version {}",
                 old.version, new.version
             ));
         }
-        // What only holds a type that has changed has not changed itself.
+        // A type that only contains a changed type has not changed itself.
         let is_changed = !have_the_same_fields(old, new);
         if is_changed && new.version == old.version {
             self.refuse(format!(
-                "\n  {name}: it has changed; say so by its version: #[persist(version = {})]",
+                "\n  {name}: it has changed: raise its version with #[persist(version = {})]",
                 u64::from(old.version) + 1
             ));
         }
         if old.is_enum != new.is_enum {
-            return self.refuse(format!("\n  {name}: a structure is no enumeration"));
+            return self.refuse(format!(
+                "\n  {name}: a structure cannot become an enumeration, nor an enumeration a structure"
+            ));
         }
         let mut variants = Vec::with_capacity(old.variants.len());
         for (number, before) in old.variants.iter().enumerate() {
@@ -160,7 +164,7 @@ impl Planner {
                 variants.push(VariantPlan(now, fields));
             } else {
                 self.refuse(format!(
-                    "\n  {name}::{}: values of it would have nowhere to go; #[persist(was = \"…\")] gives it another name",
+                    "\n  {name}::{}: the variant was removed, but values may have it: mark the variant that replaces it with #[persist(was = \"…\")]",
                     before.name
                 ));
             }
@@ -182,7 +186,7 @@ impl Planner {
                 (None, Some(default)) => FieldPlan::New(default.clone()),
                 (None, None) => {
                     self.refuse(format!(
-                        "\n  {path}: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+                        "\n  {path}: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]"
                     ));
                     FieldPlan::New(Vec::new())
                 }
@@ -242,7 +246,7 @@ impl Plan {
     }
 }
 
-/// Appends whether an option has a value, of the form `inside`, which follows.
+/// Appends the word that says whether an option has a value, unless the form `inside` of the value makes it redundant.
 fn mark(inside: &Form, is_some: bool, to: &mut Vec<u64>) {
     if !inside.is_never_zero() {
         to.push(is_some.into());
@@ -271,11 +275,11 @@ impl VariantPlan {
     }
 }
 
-/// A name, and the one before it.
+/// A name, and its former name.
 type Names<'t> = (&'t str, Option<&'t str>);
 
-/// Which of `before` each of `now` was. What has the same name and the same former one has not changed; then a former name decides, then
-/// the name. None is taken twice.
+/// Returns, for each name in `now`, the index of the name in `before` from which it comes. A field with the same name and the same former name is
+/// unchanged and is matched first. Former names are matched next, and equal names last. No name is matched twice.
 fn origins(before: &[Names<'_>], now: &[Names<'_>]) -> Vec<Option<usize>> {
     let mut origins = vec![None; now.len()];
     let mut taken = vec![false; before.len()];
@@ -294,7 +298,7 @@ fn origins(before: &[Names<'_>], now: &[Names<'_>]) -> Vec<Option<usize>> {
     origins
 }
 
-/// The variant of the new version that the earlier variant `number` becomes.
+/// Returns the variant of the new version that the variant `number` of the earlier version becomes.
 fn variant_of(old: &TypeDescription, new: &TypeDescription, number: usize) -> Option<usize> {
     fn names(of: &TypeDescription) -> Vec<Names<'_>> {
         of.variants.iter().map(|variant| (variant.name.as_str(), variant.was.as_deref())).collect()
@@ -305,7 +309,7 @@ fn variant_of(old: &TypeDescription, new: &TypeDescription, number: usize) -> Op
     origins(&names(old), &names(new)).iter().position(|origin| *origin == Some(number))
 }
 
-/// Where the value of each field is in an earlier version.
+/// Returns, for each field, the index of the field in the earlier version that has its value.
 fn sources(before: &VariantDescription, now: &VariantDescription) -> Vec<Option<usize>> {
     fn names(of: &VariantDescription) -> Vec<Names<'_>> {
         of.fields.iter().map(|field| (field.name.as_str(), field.was.as_deref())).collect()
@@ -313,7 +317,7 @@ fn sources(before: &VariantDescription, now: &VariantDescription) -> Vec<Option<
     origins(&names(before), &names(now))
 }
 
-/// Returns whether every value of the shape `from` is one of the shape `to`, perhaps as a wider number.
+/// Returns whether every value of the shape `from` is also a value of the shape `to`, perhaps as a wider number.
 fn is_wider(from: &Shape, to: &Shape) -> bool {
     match (from, to) {
         (Shape::Unsigned(from), Shape::Unsigned(to))
@@ -332,7 +336,7 @@ fn widen(shape: &Shape, wanted: &Shape, from: &mut &[u64], to: &mut Vec<u64>) ->
     Ok(())
 }
 
-/// The word of a number in a wider shape.
+/// Returns the word of a number in a wider shape.
 fn widen_word(shape: &Shape, wanted: &Shape, word: u64) -> u64 {
     match (shape, wanted) {
         (Shape::Float(32), Shape::Float(64)) => f64::from(f32::from_bits(word as u32)).to_bits(),
@@ -340,7 +344,7 @@ fn widen_word(shape: &Shape, wanted: &Shape, word: u64) -> u64 {
     }
 }
 
-/// The second word of a number of two: the sign goes on.
+/// Returns the second word of a number with two words, which repeats the sign.
 fn high_word(shape: &Shape, low: u64) -> u64 {
     if matches!(shape, Shape::Signed(_)) { (low as i64 >> 63) as u64 } else { 0 }
 }
@@ -496,7 +500,7 @@ mod tests {
             prop_assert_eq!(converted::<_, Option<String>>(&text), Some(text));
         }
 
-        /// What lies where, by the description, is what the types say; and damaged words are no value or one.
+        /// The description gives every type the layout that the type itself has. Damaged words are refused or are a value, but do not panic.
         #[test]
         fn shapes_are_those_of_the_types(value in person(), at: prop::sample::Index, word: u64) {
             let (name, types) = described::<before::Person>();
@@ -513,7 +517,7 @@ mod tests {
         }
     }
 
-    /// What was renamed keeps its place in later versions, and what took its former name does not become it.
+    /// A renamed field keeps its values in later versions, and a new field with its former name does not get them.
     #[test]
     fn former_names_are_looked_at_once() {
         let of = |before: &[_], now: &[_]| origins(before, now);
@@ -523,7 +527,7 @@ mod tests {
         assert_eq!(of(&first, &second), [Some(0), None]);
         assert_eq!(of(&second, &third), [None, Some(1), Some(0)]);
         assert_eq!(of(&first, &third), [None, None, Some(0)]);
-        // The attribute may go, and a variant that was renamed is known later.
+        // The attribute can be removed later, and the renamed variant is still recognised.
         assert_eq!(of(&second, &[("b", None), ("a", None)]), [Some(0), Some(1)]);
     }
 
@@ -559,12 +563,11 @@ mod tests {
         }
         assert_eq!(
             refused::<before::Person, changed::Person>(),
-            "\n  Person._name: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]\
-             \n  Person._age: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+            "\n  Person._name: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]\
+             \n  Person._age: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]"
         );
         assert!(
-            refused::<before::Shape, changed::Shape>()
-                .contains("Shape::Circle: values of it would have nowhere")
+            refused::<before::Shape, changed::Shape>().contains("Shape::Circle: the variant was removed")
         );
         assert!(refused::<u64, u32>().contains("only numbers can become wider"));
         let back = refused::<now::Person, before::Person>();
@@ -572,7 +575,7 @@ mod tests {
         assert!(refused::<Vec<u8>, Vec<String>>().contains("only numbers"));
     }
 
-    /// Nothing bounds the number of elements without words but what they take in memory.
+    /// Elements without words take no space in the pool. Their number is bounded only by the memory that they would take.
     #[test]
     fn damaged_counts_take_no_memory() {
         let decode = |count: u64| Vec::<Box<()>>::decode(&[count], 8, Stored::new()).map(|all| all.len());

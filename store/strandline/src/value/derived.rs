@@ -1,10 +1,10 @@
-//! The functions of fields' types that derived code calls.
+//! The functions that derived code calls for the types of fields.
 //!
-//! [`Field`] and [`KeyField`] have the functions of the field's type. If the type has none, those of [`Missing`] and [`MissingKey`] take their place, which compile for all types, so that the
-//! compiler reports the type once, at [`is_persist`] or [`is_key`], and not wherever derived code uses it. These functions are never called, since the
-//! program does not compile then.
+//! [`Field`] and [`KeyField`] have the functions of the field's type. For a type that does not implement the trait, [`Missing`] and [`MissingKey`]
+//! supply functions that always compile. So the compiler reports the type once, at [`is_persist`] or [`is_key`], and not wherever derived code uses
+//! it. These functions are never called, since such a program does not compile.
 
-// Only derived code calls these functions. Each has the contract of the function of its name in `Persist` or `Key`.
+// Only derived code calls these functions. Each has the contract of the function with the same name in `Persist` or `Key`.
 #![allow(missing_docs)]
 
 use std::marker::PhantomData;
@@ -23,12 +23,12 @@ pub fn is_persist<'p, T: Persist<'p>>() {}
 /// Fails to compile unless the type implements [`Key`].
 pub fn is_key<T: Key>() {}
 
-/// Where derived code calls [`is_persist`], for each field.
+/// Derived code calls [`is_persist`] for each field in an implementation of this trait.
 pub trait PersistFields<'p> {
     fn check();
 }
 
-/// Where derived code calls [`is_key`], for each field.
+/// Derived code calls [`is_key`] for each field in an implementation of this trait.
 pub trait KeyFields {
     fn check();
 }
@@ -41,7 +41,7 @@ pub struct Field<'p, T>(PhantomData<(Stored<'p>, fn() -> T)>);
 #[derive(Debug)]
 pub struct KeyField<T>(PhantomData<fn() -> T>);
 
-/// Functions for types that have none.
+/// Supplies the functions for types that do not implement [`Persist`].
 pub trait Missing<'p, T> {
     const LAYOUT: u64 = 0;
     const SIZE: Option<usize> = None;
@@ -79,7 +79,7 @@ pub trait Missing<'p, T> {
     }
 }
 
-/// Like [`Missing`], for keys: what these do not need fails to compile.
+/// Like [`Missing`], for keys. Functions that are not listed here fail to compile.
 pub trait MissingKey<T> {
     const LAYOUT: u64 = 0;
     fn describe(_: &mut Types) -> String {

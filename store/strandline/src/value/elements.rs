@@ -1,4 +1,5 @@
-//! Sets and maps of the standard library, and other lists whose elements are in no slice. They are stored as a vector of the elements, or of pairs.
+//! Sets and maps of the standard library, and other lists whose elements are not in one slice. They are stored as a vector of the elements, or of
+//! pairs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -11,9 +12,9 @@ use super::transaction::{Control, Tx};
 use super::values::put;
 use strandline_core::memory::PersistentAddress;
 
-/// An element by reference. It stores what a vector of [`Owned`](Self::Owned) stores for it.
+/// A reference to an element. It is stored like an element of a vector of [`Owned`](Self::Owned).
 pub(super) trait Element<'p>: Copy {
-    /// The type of the elements of the vector.
+    /// The type of the vector's elements.
     type Owned: Persist<'p>;
     fn words(self) -> usize;
     fn store(self, into: &mut [u64]) -> &mut [u64];
@@ -65,12 +66,12 @@ fn store_all<'p, E: Element<'p>>(
     rest
 }
 
-/// Words of a vector of these elements.
+/// Returns the number of words of a vector of these elements.
 pub(super) fn elements_words<'p, E: Element<'p>>(elements: impl ExactSizeIterator<Item = E>) -> usize {
     1 + words_of(elements)
 }
 
-/// Stores a vector of these elements; returns the words behind.
+/// Stores a vector of these elements, and returns the words behind it.
 pub(super) fn store_elements<'p, E: Element<'p>>(
     elements: impl ExactSizeIterator<Item = E> + Clone,
     into: &mut [u64],
@@ -79,7 +80,7 @@ pub(super) fn store_elements<'p, E: Element<'p>>(
     store_all(elements, into)
 }
 
-/// Bytes of a vector of these elements that stands alone.
+/// Returns the number of bytes of a stand-alone vector of these elements.
 pub(super) fn elements_bytes<'p, E: Element<'p>>(elements: impl ExactSizeIterator<Item = E>) -> u64 {
     let bytes = match each::<E::Owned>() {
         Some(each) => each * elements.len(),
@@ -88,7 +89,7 @@ pub(super) fn elements_bytes<'p, E: Element<'p>>(elements: impl ExactSizeIterato
     bytes as u64
 }
 
-/// Stores a vector of these elements that stands alone.
+/// Stores a stand-alone vector of these elements.
 pub(super) fn encode_elements<'p, E: Element<'p>>(
     elements: impl ExactSizeIterator<Item = E> + Clone,
     into: &mut [u64],
@@ -97,7 +98,7 @@ pub(super) fn encode_elements<'p, E: Element<'p>>(
     store_all(elements, into);
 }
 
-/// The elements of a vector of `bytes` bytes that stands alone in `from`.
+/// Loads the elements of the stand-alone vector of `bytes` bytes in `from`.
 pub(super) fn decode_elements<'p, T: Persist<'p>>(
     from: &[u64],
     bytes: u64,
@@ -106,13 +107,14 @@ pub(super) fn decode_elements<'p, T: Persist<'p>>(
     Vec::decode(from, bytes, stored)
 }
 
-/// A set or a map, as a vector of what is in it under a name that both of its kind have. `$element` is that, `$insert` adds one.
+/// Implements [`Persist`] for a set or a map, which is stored as a vector of `$element`. Types of the same kind have the same name. `$insert` adds an
+/// element.
 macro_rules! persist_elements {
     (
         [$($generics:tt)*] $type:ty, $name:literal, $element:ty, [$($parameter:ident),*],
         |$all:ident, $one:ident| $insert:expr
     ) => {
-        // SAFETY: words of a vector, as it stores them; the layout is that of the name with the vector's.
+        // SAFETY: the type stores the words of a vector. The layout is computed from the name and the layout of that vector.
         unsafe impl<'p, $($generics)*> Persist<'p> for $type {
             const NAME: &'static str = $name;
             const LAYOUT: u64 = named($name, <Vec<$element> as Persist<'p>>::LAYOUT);
@@ -174,8 +176,8 @@ macro_rules! each_part {
     };
 }
 
-/// Collects the elements of a vector by `insert`. Elements that were different when they were stored may be equal now, where what told them apart is not stored:
-/// one of them stays, and of a map's values the last.
+/// Collects the elements of a vector with `insert`. Elements that differed when they were stored may be equal now, if the difference was not stored.
+/// Then one of them is kept, and of a map's values the last.
 fn collected<T, C: Default, R>(all: Vec<T>, insert: impl Fn(&mut C, T) -> R) -> C {
     let mut collected = C::default();
     for one in all {

@@ -1,7 +1,7 @@
-//! Types of other crates, behind a feature with the name of the crate. Types of different crates that mean the same are stored as the same: a table of one can be
-//! opened as a table of the other.
+//! Types of other crates, behind a feature with the name of the crate. Types of different crates with the same meaning are stored in the same way, so
+//! that a table of one can be opened as a table of the other.
 
-// Which of these are used depends on the features.
+// The features decide which of these imports are used.
 #![allow(unused_imports)]
 
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
@@ -11,21 +11,21 @@ use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Fixed, Invalid, Persist, Stored};
 use super::schema::Types;
 
-/// Seconds of a day, and nanoseconds.
+/// The seconds of the day, and the nanoseconds.
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 type Time = (u32, u32);
 
-/// Days since 1970-01-01; then as [`Time`].
+/// The days since 1970-01-01, and the fields of [`Time`].
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 type DateTime = (i32, u32, u32);
 
-/// Nanoseconds since 1970. A leap second has none of its own: it would come back as the second after it, as another key.
+/// Returns the nanoseconds since 1970, or `None` for a leap second. A leap second would be loaded as the second after it, which is another key.
 #[cfg(any(feature = "time", feature = "jiff"))]
 fn unix_nanos((seconds, nanos): Instant) -> Option<i128> {
     (nanos < 1_000_000_000).then(|| i128::from(seconds) * 1_000_000_000 + i128::from(nanos))
 }
 
-/// Returns whether seconds and nanoseconds have one sign, and these are less than a second.
+/// Returns whether seconds and nanoseconds have the same sign, and the nanoseconds are less than a second.
 #[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
 fn is_duration((seconds, nanos): (i64, i32)) -> bool {
     nanos.unsigned_abs() < 1_000_000_000 && seconds.signum() * i64::from(nanos.signum()) >= 0
@@ -72,7 +72,7 @@ mod of_chrono {
     }
 
     fn to_time((second, nanos): Time) -> Option<NaiveTime> {
-        // A leap second may be anywhere: chrono lets a time have one changed to another second.
+        // `chrono` lets any second have the nanoseconds of a leap second, not only the last one of a minute.
         NaiveTime::from_num_seconds_from_midnight_opt(second, 0)?.with_nanosecond(nanos)
     }
 
@@ -100,7 +100,7 @@ mod of_chrono {
         }
     );
     both_named!(Moment<Utc>, "timestamp", Instant, |value| instant(value), |stored| to_instant(stored));
-    // Without the offset, which follows from the zone of the machine that reads it.
+    // The offset is not stored. The time zone of the machine that loads the value determines it.
     #[cfg(feature = "chrono-clock")]
     both_named!(Moment<chrono::Local>, "timestamp", Instant, |value| instant(value), |stored| to_instant(
         stored
@@ -183,7 +183,7 @@ mod of_time {
         |value| (value.unix_timestamp(), value.nanosecond(), value.offset().whole_seconds()),
         |stored| {
             let (seconds, nanos, offset) = stored;
-            // Its local time is in the range of years: in UTC it need not be.
+            // The local time must be within the range of years. The same moment in UTC need not be.
             let local = seconds.checked_add(offset.into()).and_then(|local| unix_nanos((local, nanos)));
             let local = local.and_then(|nanos| UtcDateTime::from_unix_timestamp_nanos(nanos).ok());
             let offset = UtcOffset::from_whole_seconds(offset).ok();
@@ -257,8 +257,8 @@ mod of_jiff {
 
     both_named!(Timestamp, "timestamp", Instant, |value| instant(*value), |stored| to_timestamp(stored));
 
-    /// A moment, the offset in seconds, and the name of the zone in the IANA database, if it has one. Of a zone without a name, or whose name the reading
-    /// program does not know, the offset is kept.
+    /// A moment, the offset in seconds, and the name of the zone in the IANA database, if it has one. If there is no name, or the program that loads
+    /// the value does not know the name, the value gets the offset.
     type InZone = (i64, u32, i32, Option<String>);
 
     fn to_zoned((seconds, nanos, offset, zone): InZone) -> Option<ZonedDateTime> {

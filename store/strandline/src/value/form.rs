@@ -1,7 +1,7 @@
-//! Types that only a pool's description is known of, and the walk over their values.
+//! Types that are known only from a pool's description, and the walk over their values.
 //!
-//! A [`Form`] is built once from a description. [`Form::open`] decodes one level of a value by it; functions that read, convert or skip values call it for
-//! each part. The forms are those of `values.rs` and of what `#[derive(Persist)]` makes; `convert::tests` holds them together.
+//! A [`Form`] is built once from a description. [`Form::open`] decodes one level of a value by it; functions that read, convert or skip values call
+//! it for each part. The forms are those of `values.rs` and of the code that `#[derive(Persist)]` generates. `convert::tests` checks that they agree.
 
 use std::collections::HashMap;
 use std::slice;
@@ -12,11 +12,11 @@ use super::schema::{TypeDescription, Types};
 use super::shape::{DEEPEST, Shape};
 use strandline_core::structures::type_layout::{self as layout, take};
 
-/// Of how many parts types may be that a pool describes, and of how many words values whose size is known: what walks over them ends.
+/// The largest number of parts in a type that a pool describes, and of words in values whose size is fixed. This bounds walks over them.
 const PARTS: usize = 1 << 16;
 const WORDS: usize = 1 << 32;
 
-/// A described type that does not hold itself, and whose values have sizes within bounds.
+/// The form of a described type, which does not contain itself and whose values have bounded sizes.
 #[derive(Clone)]
 pub(crate) struct Form {
     pub kind: Kind,
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     Vec(Arc<List>),
     Array(Arc<List>, usize),
     Tuple(Vec<Form>),
-    /// A type of this name that is stored as the form.
+    /// A type with this name that is stored as the form.
     As(&'static str, Arc<Form>),
     Named(Arc<Named>),
 }
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 /// The elements of a vector or an array.
 pub(crate) struct List {
     pub element: Form,
-    /// Bytes of an element, if these lie side by side.
+    /// Number of bytes in an element, if elements are stored side by side.
     pub packed: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// Appends the header of a value of variant `number` to `to`; returns where the value begins.
+    /// Appends the header of a value of variant `number` to `to`, and returns the position where the value begins.
     pub fn begin(&self, number: usize, to: &mut Vec<u64>) -> usize {
         let begin = to.len();
         if self.facts.size.is_none() {
@@ -71,7 +71,7 @@ impl Named {
         begin
     }
 
-    /// Pads the value that begins at `begin` to the size of its type, if all values have the same.
+    /// Pads the value that begins at `begin` to the size of its type, if that is fixed.
     pub fn fill(&self, begin: usize, to: &mut Vec<u64>) {
         if let Some(size) = self.facts.size {
             to.resize(begin + size, 0);
@@ -82,20 +82,20 @@ impl Named {
 /// Properties that all values of a type share.
 #[derive(Clone, Copy)]
 pub(crate) struct Facts {
-    /// Words that every value takes; `None` where they differ.
+    /// Number of words of every value; `None` if values differ in size.
     pub size: Option<usize>,
-    /// Bytes that every value takes where it is packed; `None` where it cannot be.
+    /// Number of bytes of every packed value; `None` if values cannot be packed.
     pub packed: Option<usize>,
-    /// Whether a value can hold a pointer or a collection.
+    /// True if a value can hold a pointer or a collection.
     pub has_handles: bool,
-    /// Parts of the form.
+    /// Number of parts in the form.
     parts: usize,
-    /// Words at most of a value whose size is known.
+    /// The largest number of words of values whose size is fixed.
     words: usize,
 }
 
 impl Facts {
-    /// Returns the facts of a value of this type followed by one of `other`'s.
+    /// Returns the facts of a value of this type that is followed by one of `other`'s type.
     fn and(self, other: Self) -> Result<Self, Invalid> {
         let sum = Self {
             size: self.size.zip(other.size).map(|(own, others)| own + others),
@@ -107,12 +107,12 @@ impl Facts {
         sum.bounded()
     }
 
-    /// Returns the facts of an array of `count` such elements.
+    /// Returns the facts of an array of `count` elements of this type.
     fn times(self, count: usize) -> Result<Self, Invalid> {
-        // The count is part of a layout with 32 bits.
+        // A layout has only 32 bits for the count.
         let count = u32::try_from(count).map_err(|_| Invalid)? as usize;
         let words = self.words.checked_mul(count).ok_or(Invalid)?;
-        // Elements without words: nothing else bounds how many are read.
+        // Elements without words count as parts. Nothing else would bound the number of elements to read.
         let parts = if self.size == Some(0) { self.parts.saturating_mul(count) } else { self.parts };
         let [size, packed] = [self.size, self.packed].map(|each| each.map(|each| each.saturating_mul(count)));
         Self { size, packed, parts: parts.saturating_add(1), words, ..self }.bounded()
@@ -124,22 +124,22 @@ impl Facts {
 }
 
 impl Form {
-    /// The form of the type that is described as `type_name` among `types`; `None`: it is not known, or it has none.
+    /// Returns the form of the type that is described as `type_name` in `types`, or `None` if the type is unknown or has no form.
     pub fn of(type_name: &str, types: &Types) -> Option<Self> {
         Making { types, packs: true, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
 
-    /// Like [`of`](Self::of), for values of older pools, in which elements of lists are not packed.
+    /// Like [`of`](Self::of), for values of older pools, where elements of lists are not packed.
     pub fn unpacked_of(type_name: &str, types: &Types) -> Option<Self> {
         Making { types, packs: false, known: HashMap::new() }.form(Shape::of(type_name)?, DEEPEST).ok()
     }
 
-    /// Returns whether no value is all zeros, so that an option of it has no word of its own.
+    /// Returns whether no value consists of zeros only, so that an option of it needs no word of its own.
     pub fn is_never_zero(&self) -> bool {
         matches!(self.kind, Kind::Plain(Shape::Handle(_)) | Kind::As("NonZero", _))
     }
 
-    /// Returns whether it is a vector of bytes.
+    /// Returns whether the type is a vector of bytes.
     pub fn is_bytes(&self) -> bool {
         matches!(&self.kind, Kind::Vec(list) if matches!(list.element.kind, Kind::Plain(Shape::Unsigned(8))))
     }
@@ -158,7 +158,8 @@ impl Form {
         }
     }
 
-    /// Bytes of an element of a text or of a vector that is packed. A value that stands alone has no word for its length then.
+    /// Returns the number of bytes of an element, if the type is a text or a vector with packed elements. Such a value has no word for its length
+    /// when it stands alone.
     fn packed_alone(&self) -> Option<u64> {
         match &self.kind {
             Kind::Plain(Shape::String) => Some(1),
@@ -168,7 +169,7 @@ impl Form {
         }
     }
 
-    /// Decodes a value of `bytes` bytes that stands alone in `words`; `decode` has to take all words.
+    /// Decodes the stand-alone value of `bytes` bytes in `words`. `decode` must take all words.
     pub fn decode_alone<R>(
         &self,
         words: &[u64],
@@ -189,7 +190,7 @@ impl Form {
         if from.is_empty() { Ok(decoded) } else { Err(Invalid) }
     }
 
-    /// The words and the bytes with which a value stands alone that is stored inside another one as `words`.
+    /// Converts the words that a value has inside another one to those of the stand-alone value, and returns them with their length in bytes.
     pub fn encoded_alone(&self, mut words: Vec<u64>) -> (Vec<u64>, u64) {
         let bytes = match self.packed_alone() {
             Some(each) => words.remove(0) * each,
@@ -198,8 +199,8 @@ impl Form {
         (words, bytes)
     }
 
-    /// Decodes one level of a value. `body` must then take the parts in order from the source that it is given, or the value itself if it has no
-    /// parts. Padding is dropped. The caller decodes lists of packed elements before, by [`unpacked`](Self::unpacked).
+    /// Decodes one level of a value. `body` must take the parts in order from the source that it gets, or the value itself if it has no parts.
+    /// Padding is dropped. The caller decodes lists of packed elements first, with [`unpacked`](Self::unpacked).
     pub fn open<'f, S: Source, R>(
         &'f self,
         from: &mut S,
@@ -235,7 +236,7 @@ impl Form {
             return Ok(&all[..all.len() - from.len()]);
         }
         self.open(from, |node, from| match node {
-            // A text: all other values without parts have a size.
+            // This is a text, since all other values without parts have a fixed size.
             Node::Plain(_) => text(from).map(drop),
             Node::Option(None) => Ok(()),
             Node::Option(Some(inside)) => inside.skip(from).map(drop),
@@ -248,7 +249,7 @@ impl Form {
 
 /// One level of a value that is being decoded.
 pub(crate) enum Node<'f> {
-    /// A value without parts, which is still to be taken.
+    /// A value without parts. The body still has to take it from the source.
     Plain(&'f Shape),
     /// The form of the option's value, if it has one.
     Option(Option<&'f Form>),
@@ -278,15 +279,15 @@ impl<'f> Parts<'f> {
     }
 }
 
-/// An encoding of values: words, or the bytes of keys. Methods return [`Invalid`] if the encoding holds no such value.
+/// An encoding of values: words, or the bytes of keys. The methods return [`Invalid`] if the encoding holds no such value.
 pub(crate) trait Source: Sized {
-    /// Takes whether an option has a value.
+    /// Takes the mark of an option, and returns whether it has a value.
     fn is_some(&mut self, inside: &Form) -> Result<bool, Invalid>;
-    /// Takes the number of a vector's elements.
+    /// Takes and returns the number of a vector's elements.
     fn count(&mut self, element: &Form) -> Result<u64, Invalid>;
-    /// Takes the header of a structure or an enumeration; returns the number of the variant.
+    /// Takes the header of a structure or an enumeration, and returns the number of the variant.
     fn variant(&mut self, named: &Named) -> Result<u64, Invalid>;
-    /// Takes a value with its padding, to be decoded by itself; `None` if its size is not known beforehand.
+    /// Takes a value with its padding, which the caller decodes by itself. Returns `None` if its size is not fixed.
     fn take_sized(&mut self, form: &Form) -> Result<Option<Self>, Invalid>;
 }
 
@@ -305,7 +306,7 @@ impl Source for &[u64] {
 
     fn count(&mut self, element: &Form) -> Result<u64, Invalid> {
         let count = word(self)?;
-        // Each takes a word at least, or nothing can be known.
+        // Each element takes at least one word. For elements without words there is a fixed bound.
         let bound = if element.facts.size == Some(0) { u64::from(u16::MAX) } else { self.len() as u64 };
         if count <= bound { Ok(count) } else { Err(Invalid) }
     }
@@ -322,12 +323,12 @@ impl Source for &[u64] {
     }
 }
 
-/// Takes the next word.
+/// Takes and returns the next word.
 pub(crate) fn word(from: &mut &[u64]) -> Result<u64, Invalid> {
     take(from, Some(1)).map(|words| words[0]).ok_or(Invalid)
 }
 
-/// Takes the bytes of a text.
+/// Takes and returns the bytes of a text.
 fn text<'w>(from: &mut &'w [u64]) -> Result<&'w [u8], Invalid> {
     let bytes = usize::try_from(word(from)?).map_err(|_| Invalid)?;
     let words = take(from, Some(bytes.div_ceil(8))).ok_or(Invalid)?;
@@ -337,9 +338,9 @@ fn text<'w>(from: &mut &'w [u64]) -> Result<&'w [u8], Invalid> {
 /// Builds forms from the descriptions in `types`.
 struct Making<'t> {
     types: &'t Types,
-    /// Whether elements of lists are packed, others than numbers in vectors.
+    /// True if elements of lists are packed. Numbers in vectors are always packed.
     packs: bool,
-    /// Structures and enumerations by name; `None` while one is being built, so that a type that holds itself is refused.
+    /// Structures and enumerations by name. `None` while one is being built, so that a type that contains itself is refused.
     known: HashMap<String, Option<Arc<Named>>>,
 }
 

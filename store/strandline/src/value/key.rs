@@ -1,9 +1,8 @@
-//! Keys of maps: types that encode as bytes whose order is that of the keys.
+//! Keys of maps: types that are encoded as bytes in the order of the keys.
 //!
-//! The encoding is *prefix-free*: no key's bytes begin with another key's. So the bytes of a tuple are those of
-//! its parts, one after the other, and a map may compare keys eight bytes at a time. Integers are stored most
-//! significant byte first, signed ones with the sign inverted. In a byte string a zero becomes 0, 255, and 0, 0
-//! ends it (as in FoundationDB's tuple layer).
+//! The encoding is *prefix-free*: no key's bytes begin with another key's bytes. So the bytes of a tuple are those of its parts, one after the other,
+//! and a map may compare keys eight bytes at a time. Integers are stored most significant byte first, signed ones with the sign bit inverted. In a
+//! byte string, a zero byte becomes 0, 255, and 0, 0 ends the string (as in FoundationDB's tuple layer).
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::persist::Invalid;
 use super::schema::Types;
 use strandline_core::structures::type_layout as layout;
 
-/// The bytes of a key, on the stack where they are few.
+/// The encoded bytes of a key. Short keys are kept without an allocation.
 ///
 /// ```
 /// use strandline::{KeyBytes, KeyRef};
@@ -38,20 +37,20 @@ pub struct KeyBytes {
 impl KeyBytes {
     const FEW: usize = 40;
 
-    /// None.
+    /// Creates an empty buffer.
     #[inline]
     pub(crate) fn empty() -> Self {
         Self { few: [0; Self::FEW], count: 0, many: Vec::new() }
     }
 
-    /// The bytes with which the keys of `prefix` begin.
+    /// Returns the bytes with which keys with the prefix `prefix` begin.
     pub(crate) fn of_prefix<K>(prefix: &(impl Prefix<K> + ?Sized)) -> Self {
         let mut bytes = Self::empty();
         prefix.write_prefix(&mut bytes);
         bytes
     }
 
-    /// The bytes of `key`.
+    /// Returns the encoded bytes of `key`.
     #[inline]
     pub(crate) fn of(key: &(impl KeyRef + ?Sized)) -> Self {
         let mut bytes = Self::empty();
@@ -73,13 +72,14 @@ impl KeyBytes {
         self.many.extend_from_slice(bytes);
     }
 
-    /// Inverts all bits from the byte `begin` on.
+    /// Inverts all bits of the bytes from index `begin` on.
     pub(crate) fn invert(&mut self, begin: usize) {
         let bytes = if self.many.is_empty() { &mut self.few[..self.count] } else { &mut self.many[..] };
         bytes[begin..].iter_mut().for_each(|byte| *byte = !*byte);
     }
 
-    /// What `body` makes of the bytes of `key`: of an array where every key has eight ([`Key::ONE_WORD`]), so that the compiler knows.
+    /// Calls `body` with the bytes of `key`. If every key has eight bytes ([`Key::ONE_WORD`]), `body` gets an array, so that the compiler knows the
+    /// length.
     #[inline]
     pub(crate) fn with<K: Key, R>(key: &K, body: impl FnOnce(&[u8]) -> R) -> R {
         let key = Self::of(key);
@@ -97,7 +97,7 @@ impl KeyBytes {
     }
 }
 
-/// What a map can be asked for: a key, or what a key can be borrowed as (`str` for `String`).
+/// A type that can be looked up in a map: the key type, or a borrowed form of it (`str` for `String`).
 ///
 /// ```
 /// # use strandline::*;
@@ -131,20 +131,21 @@ impl KeyBytes {
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
     note = "possible are numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples and arrays of them, and types with `#[derive(Key)]`",
-    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`), or `#[persist(with = module)]` on the field"
+    note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`), or put `#[persist(with = module)]` on the field"
 )]
 ///
+///
 /// # Safety
-/// What [`write_key`](KeyRef::write_key) writes is what the key type that it stands for writes of an equal key: a table stores it as that. `#[derive(Key)]` sees to it.
+/// [`write_key`](KeyRef::write_key) must write the bytes that the key type itself writes for an equal key, since a table stores them as that key.
+/// `#[derive(Key)]` guarantees this.
 pub unsafe trait KeyRef {
-    /// Appends the key's bytes. Bytes of different keys are ordered as the keys are, and none begins with
-    /// another's.
+    /// Appends the key's bytes. The bytes of different keys must be in the order of the keys, and must not be a prefix of another key's bytes.
     fn write_key(&self, into: &mut KeyBytes);
 }
 
-/// A type whose values can be the keys of a map: numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples, arrays and options
-/// of keys, and types with `#[derive(Key)]`. Floating-point numbers are ordered as by `total_cmp`: -0.0 before 0.0, which are two keys, and a
-/// NaN first or last, by its sign.
+/// A type whose values can be keys of a map: numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples, arrays and options of keys, and
+/// types with `#[derive(Key)]`. Floating-point numbers have the order of `total_cmp`: -0.0 comes before 0.0, as another key, and a NaN comes first or
+/// last, depending on its sign.
 ///
 /// ```
 /// use strandline::Key;
@@ -157,42 +158,42 @@ pub unsafe trait KeyRef {
 /// ```
 ///
 /// # Safety
-/// `#[derive(Key)]` sees to all of this. An implementation by hand promises that [`LAYOUT`](Key::LAYOUT) is of this type alone, that
-/// [`ONE_WORD`](Key::ONE_WORD) is set only where every encoding is eight bytes long, of which maps store no more, and that
-/// [`read_key`](Key::read_key) is the inverse of [`write_key`](KeyRef::write_key), which keeps its own promise: a map's keys would be out
-/// of order otherwise, for every program that reads it.
+/// `#[derive(Key)]` guarantees all of this. A manual implementation must guarantee that no other type has the same [`LAYOUT`](Key::LAYOUT); that
+/// [`ONE_WORD`](Key::ONE_WORD) is true only if every encoding has eight bytes, since maps then store only eight; that [`read_key`](Key::read_key) is
+/// the inverse of [`write_key`](KeyRef::write_key); and that `write_key` keeps its own promise. Otherwise the keys of a map would be out of order for
+/// every program that reads it.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be keys of a map in a pool",
     label = "not a key",
     note = "possible are numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples and arrays of them, and types with `#[derive(Key)]`",
-    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`), or `#[persist(with = module)]` on the field"
+    note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`), or put `#[persist(with = module)]` on the field"
 )]
 pub unsafe trait Key: KeyRef + Sized {
     /// The type's name in errors.
     const NAME: &'static str;
     /// A hash of the type's layout.
     const LAYOUT: u64;
-    /// Whether every key's encoding is eight bytes long.
+    /// True if every key's encoding has eight bytes.
     const ONE_WORD: bool = false;
 
     /// Like [`Persist::describe`](crate::Persist::describe).
     fn describe(types: &mut Types) -> String;
 
-    /// Takes a key's bytes from the front of `from`.
+    /// Takes a key's bytes from the front of `from` and returns the key.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if they are no key.
+    /// Returns [`Invalid`] if the bytes are not a valid key.
     fn read_key(from: &mut &[u8]) -> Result<Self, Invalid>;
 }
 
-// SAFETY: as what it refers to.
+// SAFETY: the reference writes the bytes of the key that it refers to.
 unsafe impl<T: KeyRef + ?Sized> KeyRef for &T {
     fn write_key(&self, into: &mut KeyBytes) {
         (**self).write_key(into);
     }
 }
 
-/// Takes `N` bytes from the front.
+/// Takes `N` bytes from the front of `from`.
 fn take<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
     let (first, rest) = from.split_first_chunk::<N>().ok_or(Invalid)?;
     *from = rest;
@@ -201,14 +202,14 @@ fn take<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
 
 macro_rules! key_integers {
     ($($type:ty: $unsigned:ty = $flip:expr),*) => {$(
-        // SAFETY: the bytes that this key type reads.
+        // SAFETY: `Key::read_key` reads these bytes.
         unsafe impl KeyRef for $type {
             #[inline]
             fn write_key(&self, into: &mut KeyBytes) {
                 into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
             }
         }
-        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        // SAFETY: the bytes have the order of the values, and no other type has the layout.
         unsafe impl Key for $type {
             const NAME: &'static str = stringify!($type);
             const LAYOUT: u64 = layout::begin(stringify!($type), 0);
@@ -232,16 +233,16 @@ key_integers!(
 
 macro_rules! key_floats {
     ($($type:ty: $unsigned:ty),*) => {$(
-        // SAFETY: the bytes that this key type reads.
+        // SAFETY: `Key::read_key` reads these bytes.
         unsafe impl KeyRef for $type {
             fn write_key(&self, into: &mut KeyBytes) {
                 let bits = self.to_bits();
-                // Of a negative number all bits are inverted, of others the sign.
+                // All bits of a negative number are inverted, and only the sign bit of other numbers.
                 let flip = if self.is_sign_negative() { <$unsigned>::MAX } else { 1 << (<$unsigned>::BITS - 1) };
                 into.push(&(bits ^ flip).to_be_bytes());
             }
         }
-        // SAFETY: the bytes are those of the value, in the order of `total_cmp`, and no other type has the layout.
+        // SAFETY: the bytes have the order of `total_cmp`, and no other type has the layout.
         unsafe impl Key for $type {
             const NAME: &'static str = stringify!($type);
             const LAYOUT: u64 = layout::begin(stringify!($type), 0);
@@ -261,14 +262,14 @@ macro_rules! key_floats {
 
 key_floats!(f32: u32, f64: u64);
 
-// SAFETY: those of its parts.
+// SAFETY: the bytes are those of its parts, one after the other.
 unsafe impl KeyRef for Duration {
     fn write_key(&self, into: &mut KeyBytes) {
         (self.as_secs(), self.subsec_nanos()).write_key(into);
     }
 }
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl Key for Duration {
     const NAME: &'static str = "Duration";
     const LAYOUT: u64 = layout::begin("Duration", 0);
@@ -281,14 +282,14 @@ unsafe impl Key for Duration {
     }
 }
 
-// SAFETY: a byte.
+// SAFETY: the key is one byte.
 unsafe impl KeyRef for bool {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&[u8::from(*self)]);
     }
 }
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl Key for bool {
     const NAME: &'static str = "bool";
     const LAYOUT: u64 = layout::begin("bool", 0);
@@ -304,14 +305,14 @@ unsafe impl Key for bool {
     }
 }
 
-// SAFETY: as its number.
+// SAFETY: the bytes are those of the character's number.
 unsafe impl KeyRef for char {
     fn write_key(&self, into: &mut KeyBytes) {
         u32::from(*self).write_key(into);
     }
 }
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl Key for char {
     const NAME: &'static str = "char";
     const LAYOUT: u64 = layout::begin("char", 0);
@@ -323,12 +324,12 @@ unsafe impl Key for char {
     }
 }
 
-// SAFETY: nothing.
+// SAFETY: the key has no bytes, and there is only one value.
 unsafe impl KeyRef for () {
     fn write_key(&self, _: &mut KeyBytes) {}
 }
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl Key for () {
     const NAME: &'static str = "()";
     const LAYOUT: u64 = layout::begin("()", 0);
@@ -362,7 +363,7 @@ fn read_string(from: &mut &[u8]) -> Result<Vec<u8>, Invalid> {
 
 macro_rules! key_strings {
     ($($type:ty),*) => {$(
-        // SAFETY: the bytes that this key type reads.
+        // SAFETY: `Key::read_key` reads these bytes.
         unsafe impl KeyRef for $type {
             fn write_key(&self, into: &mut KeyBytes) {
                 write_string(self.as_ref(), into);
@@ -373,7 +374,7 @@ macro_rules! key_strings {
 
 key_strings!(str, String, [u8], Vec<u8>);
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl Key for String {
     const NAME: &'static str = "String";
     const LAYOUT: u64 = layout::begin("String", 0);
@@ -385,7 +386,7 @@ unsafe impl Key for String {
     }
 }
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl Key for Vec<u8> {
     const NAME: &'static str = "Vec<u8>";
     const LAYOUT: u64 = layout::begin("Vec<u8>", 0);
@@ -397,7 +398,7 @@ unsafe impl Key for Vec<u8> {
     }
 }
 
-// SAFETY: as the key type of an option.
+// SAFETY: `Key::read_key` of the option reads these bytes.
 unsafe impl<T: KeyRef> KeyRef for Option<T> {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&[u8::from(self.is_some())]);
@@ -407,7 +408,7 @@ unsafe impl<T: KeyRef> KeyRef for Option<T> {
     }
 }
 
-// SAFETY: a byte that tells which, in order, and then the bytes of the value.
+// SAFETY: the first byte orders `None` before `Some`, and the bytes of the value follow it.
 unsafe impl<T: Key> Key for Option<T> {
     const NAME: &'static str = "Option";
     const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
@@ -419,14 +420,14 @@ unsafe impl<T: Key> Key for Option<T> {
     }
 }
 
-// SAFETY: those of its elements, in order.
+// SAFETY: the bytes are those of the elements, in order.
 unsafe impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
     fn write_key(&self, into: &mut KeyBytes) {
         self.iter().for_each(|part| part.write_key(into));
     }
 }
 
-// SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+// SAFETY: the bytes have the order of the values, and no other type has the layout.
 unsafe impl<T: Key, const N: usize> Key for [T; N] {
     const NAME: &'static str = "array";
     const LAYOUT: u64 = layout::field(layout::begin("array", N as u32), "", T::LAYOUT);
@@ -444,14 +445,14 @@ unsafe impl<T: Key, const N: usize> Key for [T; N] {
 
 macro_rules! key_tuples {
     ($($($name:ident $index:tt),+;)*) => {$(
-        // SAFETY: those of its parts, in order.
+        // SAFETY: the bytes are those of the parts, in order.
         unsafe impl<$($name: KeyRef),+> KeyRef for ($($name,)+) {
             #[inline]
             fn write_key(&self, into: &mut KeyBytes) {
                 $(self.$index.write_key(into);)+
             }
         }
-        // SAFETY: the bytes are those of the value, in its order, and no other type has the layout.
+        // SAFETY: the bytes have the order of the values, and no other type has the layout.
         unsafe impl<$($name: Key),+> Key for ($($name,)+) {
             const NAME: &'static str = "tuple";
             const LAYOUT: u64 = {
@@ -472,7 +473,7 @@ macro_rules! key_tuples {
 
 for_tuples!(key_tuples);
 
-/// What the keys of a map can begin with: the first parts of a tuple, the begin of a string or of bytes.
+/// A prefix of the keys of a map: the first parts of a tuple, or the beginning of a string or of bytes.
 ///
 /// ```
 /// # use strandline::*;
@@ -497,7 +498,7 @@ pub trait Prefix<K> {
     fn write_prefix(&self, into: &mut KeyBytes);
 }
 
-/// The begin of a byte string, which has no end.
+/// Writes the beginning of a byte string, without the bytes that end it.
 fn write_begin(bytes: &[u8], into: &mut KeyBytes) {
     for (i, piece) in bytes.split(|&byte| byte == 0).enumerate() {
         if i > 0 {
@@ -519,7 +520,7 @@ impl Prefix<Vec<u8>> for [u8] {
     }
 }
 
-/// The prefixes of tuples with these parts behind the first ones.
+/// Implements the prefixes of tuples, for all numbers of parts that can follow the first ones.
 macro_rules! prefixes {
     ($(($($first:ident $index:tt),+) $($rest:ident),+;)*) => {$(
         prefixes!(@ ($($first $index),+) () $($rest),+);
@@ -559,7 +560,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys come back, and bytes are ordered as keys and are no prefixes of one another.
+    /// Checks that keys are decoded again, that their bytes have the order of the keys, and that no key's bytes are a prefix of another's.
     fn check<K: Key + Ord + Clone + std::fmt::Debug>(one: &K, other: &K) {
         let (first, second) = (KeyBytes::of(one), KeyBytes::of(other));
         let mut rest = first.as_slice();

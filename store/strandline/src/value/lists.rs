@@ -1,15 +1,16 @@
 //! Lists of values: vectors, arrays and tuples.
 //!
 //! ```text
-//! vector   elements · then these, one after another
+//! vector   number of elements · then the elements, one after another
 //! array,
 //! tuple    the parts, one after another
 //! ```
 //!
-//! *Packed* elements of a vector or an array lie side by side as bytes, which are filled up with zeros to whole words. Elements are packed where this
-//! takes less space than whole words for each: scalars, and arrays, tuples, options and derived types of them.
+//! *Packed* elements of a vector or an array are stored side by side as bytes, which are padded with zeros to whole words. Elements are packed if
+//! this takes less space than whole words for each: scalars, and arrays, tuples, options and derived types of them.
 //!
-//! A vector of packed elements, or of numbers of up to eight bytes, that stands alone, as a map's value or an item of a queue, has no word for its length.
+//! A *stand-alone* value is one that is not part of another value: the value of a map, or an item of a queue. A stand-alone vector of packed
+//! elements, or of numbers of up to eight bytes, has no word for its length.
 
 use super::check::Checker;
 use super::persist::{Fixed, Invalid, Persist, Stored, each, packed, take_packed};
@@ -19,7 +20,8 @@ use super::values::{next, owns_those_of, put};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
 
-// SAFETY: words of `T`, as `T` stores them, or packed elements, which are no handles; the layout has `T`'s and the number, and tells which.
+// SAFETY: the array stores the words of `T`, or packed elements, which have no handles. The layout is computed from `T`'s layout and the number of
+// elements, and differs for packed elements.
 unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
     const NAME: &'static str = "array";
     const LAYOUT: u64 = {
@@ -76,10 +78,10 @@ unsafe impl<'p, T: Persist<'p>, const N: usize> Persist<'p> for [T; N] {
     owns_those_of!(T);
 }
 
-// SAFETY: so many times the words of `T`, or the words of so many packed elements.
+// SAFETY: the array always has the same number of elements, each of the same size.
 unsafe impl<'p, T: Fixed<'p>, const N: usize> Fixed<'p> for [T; N] {}
 
-/// A tuple of these types.
+/// Returns the name of a tuple of these types.
 pub(crate) fn tuple(parts: &[String]) -> String {
     match parts {
         [one] => format!("({one},)"),
@@ -87,7 +89,7 @@ pub(crate) fn tuple(parts: &[String]) -> String {
     }
 }
 
-/// Calls `implement` with the tuples of one to twelve elements: the names of their types, and their places.
+/// Calls `implement` with the tuples of one to twelve elements, given as the names of their types and their indices.
 macro_rules! for_tuples {
     ($implement:ident) => {
         $implement! {
@@ -110,7 +112,7 @@ pub(super) use for_tuples;
 
 macro_rules! persist_tuples {
     ($($($name:ident $index:tt),+;)*) => {$(
-        // SAFETY: words of each, as each stores them; the layout has all of theirs, in order.
+        // SAFETY: the tuple stores the words of each part, as the part stores them. The layout is computed from the layouts of all parts, in order.
         unsafe impl<'p, $($name: Persist<'p>),+> Persist<'p> for ($($name,)+) {
             const NAME: &'static str = "tuple";
             const LAYOUT: u64 = {
@@ -160,30 +162,31 @@ macro_rules! persist_tuples {
                 Ok(())
             }
         }
-        // SAFETY: the sum of their words.
+        // SAFETY: all parts have fixed sizes.
         unsafe impl<'p, $($name: Fixed<'p>),+> Fixed<'p> for ($($name,)+) {}
     )*};
 }
 
 for_tuples!(persist_tuples);
 
-/// Bytes of a vector of these elements that stands alone.
+/// Returns the number of bytes of a stand-alone vector of these elements.
 pub(crate) fn slice_bytes<'p, T: Persist<'p>>(elements: &[T]) -> u64 {
     let bytes = each::<T>().map_or_else(|| 8 * (1 + T::slice_words(elements)), |each| each * elements.len());
     bytes as u64
 }
 
-/// Stores a vector of these elements that stands alone.
+/// Stores a stand-alone vector of these elements.
 pub(crate) fn encode_slice<'p, T: Persist<'p>>(elements: &[T], into: &mut [u64]) {
     let into = if each::<T>().is_some() { into } else { put(elements.len() as u64, into) };
     T::store_slice(elements, into);
 }
 
-// SAFETY: words of `T`, as `T` stores them, or packed elements, which are no handles; the layout has `T`'s, and tells which.
+// SAFETY: the vector stores the words of `T`, or packed elements, which have no handles. The layout is computed from `T`'s layout, and differs for
+// packed elements.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Vec<T> {
     const NAME: &'static str = "Vec";
     const LAYOUT: u64 = {
-        // Vectors of numbers are packed without saying so: earlier versions packed them, and only them.
+        // Earlier versions packed only vectors of numbers. So these keep the name of the layout that they had.
         let is_packed = packed::<T>().is_some() && !T::IS_NUMBER;
         let name = if is_packed { layout::PACKED_VEC } else { "Vec" };
         layout::field(layout::begin(name, 0), "", T::LAYOUT)

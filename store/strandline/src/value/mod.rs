@@ -1,4 +1,4 @@
-//! What a pool can hold, word by word: values, and what they are loaded, stored, checked and described with.
+//! The values that a pool can hold, and the code that loads, stores, checks and describes them.
 
 pub(crate) mod adapted;
 pub(crate) mod bytes;

@@ -1,4 +1,4 @@
-//! Types of the standard library that hold a value in another way: they are stored as that value, and have its layout.
+//! Types of the standard library that wrap a value. They are stored as that value, and have its layout.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use strandline_core::memory::PersistentAddress;
 
 macro_rules! pointers {
     ($($type:ident),*) => {$(
-        // SAFETY: everything is that of the value, the layout too.
+        // SAFETY: everything is that of the value inside, including the layout.
         unsafe impl<'p, T: Persist<'p>> Persist<'p> for $type<T> {
             const NAME: &'static str = T::NAME;
             const VERSION: u32 = T::VERSION;
@@ -78,16 +78,16 @@ macro_rules! pointers {
                 Ok(T::read_plain(bytes, read)?.map(Self::new))
             }
         }
-        // SAFETY: the value is.
+        // SAFETY: the value inside has a fixed size.
         unsafe impl<'p, T: Fixed<'p>> Fixed<'p> for $type<T> {}
 
-        // SAFETY: the bytes of the key that it holds.
+        // SAFETY: the bytes are those of the key inside.
         unsafe impl<T: KeyRef + ?Sized> KeyRef for $type<T> {
             fn write_key(&self, into: &mut KeyBytes) {
                 (**self).write_key(into);
             }
         }
-        // SAFETY: everything is that of the key, the layout too.
+        // SAFETY: everything is that of the key inside, including the layout.
         unsafe impl<T: Key> Key for $type<T> {
             const NAME: &'static str = T::NAME;
             const LAYOUT: u64 = T::LAYOUT;
@@ -104,10 +104,10 @@ macro_rules! pointers {
     )*};
 }
 
-/// Implements [`Persist`] for a type that can be borrowed as a slice and made from a vector.
+/// Implements [`Persist`] for a type that can be borrowed as a slice and created from a vector.
 macro_rules! slices {
     ([$($generics:tt)*] $type:ty, $element:ty) => {
-        // SAFETY: everything is that of a vector of these elements, the layout too.
+        // SAFETY: everything is that of a vector of these elements, including the layout.
         unsafe impl<'p, $($generics)*> Persist<'p> for $type {
             const NAME: &'static str = <Vec<$element> as Persist<'p>>::NAME;
             const LAYOUT: u64 = <Vec<$element> as Persist<'p>>::LAYOUT;
@@ -160,13 +160,13 @@ macro_rules! slices {
         }
     };
 }
-#[allow(unused_imports)] // where no other crate has types to store
+#[allow(unused_imports)] // used only if a feature adds types of another crate
 pub(super) use slices;
 
-/// Implements [`Persist`] and [`Key`] for a type that can be borrowed as a `str` and made from a `String`.
+/// Implements [`Persist`] and [`Key`] for a type that can be borrowed as a `str` and created from a `String`.
 macro_rules! texts {
     ($type:ty) => {
-        // SAFETY: everything is that of a `String`, the layout too.
+        // SAFETY: everything is that of a `String`, including the layout.
         unsafe impl<'p> Persist<'p> for $type {
             const NAME: &'static str = <String as Persist<'p>>::NAME;
             const LAYOUT: u64 = <String as Persist<'p>>::LAYOUT;
@@ -203,7 +203,7 @@ macro_rules! texts {
                 Ok(String::read_plain(bytes, read)?.map(Self::from))
             }
         }
-        // SAFETY: everything is that of a `String`, the layout too.
+        // SAFETY: everything is that of a `String`, including the layout.
         unsafe impl Key for $type {
             const NAME: &'static str = <String as Key>::NAME;
             const LAYOUT: u64 = <String as Key>::LAYOUT;
@@ -221,14 +221,14 @@ pointers!(Box, Rc, Arc);
 slices!(['b, T: Persist<'p> + Clone] Cow<'b, [T]>, T);
 texts!(Cow<'_, str>);
 
-// SAFETY: the bytes of the key that it holds.
+// SAFETY: the bytes are those of the key inside.
 unsafe impl<B: KeyRef + ToOwned + ?Sized> KeyRef for Cow<'_, B> {
     fn write_key(&self, into: &mut KeyBytes) {
         (**self).write_key(into);
     }
 }
 
-// SAFETY: everything is that of a vector of these elements, the layout too.
+// SAFETY: everything is that of a vector of these elements, including the layout.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for VecDeque<T> {
     const NAME: &'static str = <Vec<T> as Persist<'p>>::NAME;
     const LAYOUT: u64 = <Vec<T> as Persist<'p>>::LAYOUT;

@@ -1,4 +1,4 @@
-//! Packed elements of lists by the description of their type, as `Persist::store_packed` and `load_packed` store and load them for the program's own types.
+//! Packs and unpacks elements of lists by the description of their type, in the encoding of `Persist::store_packed` and `load_packed`.
 
 use super::form::{Form, Kind, List, Named, Parts, Source, word};
 use super::persist::Invalid;
@@ -6,7 +6,8 @@ use super::shape::Shape;
 use strandline_core::structures::type_layout::{number_of_variant, take};
 
 impl Form {
-    /// Takes a list whose elements are packed; returns their number and bytes. `None`: the form is no such list, and nothing was taken.
+    /// Takes a list with packed elements, and returns the number of elements and their bytes. If the form is not such a list, takes nothing and
+    /// returns `None`.
     pub fn take_packed<'w>(&self, from: &mut &'w [u64]) -> Result<Option<(u64, &'w [u8])>, Invalid> {
         let (list, count) = match &self.kind {
             Kind::Vec(list) => (list, None),
@@ -21,7 +22,7 @@ impl Form {
         Ok(Some((count, &bytemuck::cast_slice(words)[..bytes])))
     }
 
-    /// Like [`take_packed`](Self::take_packed); returns the forms and the words of the elements.
+    /// Like [`take_packed`](Self::take_packed), but returns the forms and the words of the elements.
     pub fn unpacked(&self, from: &mut &[u64]) -> Result<Option<(Parts<'_>, Vec<u64>)>, Invalid> {
         let list = match &self.kind {
             Kind::Vec(list) | Kind::Array(list, _) => list,
@@ -34,7 +35,7 @@ impl Form {
         Ok(Some((Parts::same(&list.element, count), words)))
     }
 
-    /// Takes a packed value from the front of `from`; appends its words to `to`.
+    /// Takes a packed value from the front of `from`, and appends its words to `to`.
     fn unpack(&self, from: &mut &[u8], to: &mut Vec<u64>) -> Result<(), Invalid> {
         match &self.kind {
             Kind::Plain(shape) => unpack_plain(shape, from, to),
@@ -80,7 +81,7 @@ impl Form {
         }
     }
 
-    /// Takes the words of a value from the front of `from`; appends it to `to` as it is packed.
+    /// Takes the words of a value from the front of `from`, and appends the packed value to `to`.
     fn pack(&self, from: &mut &[u64], to: &mut Vec<u8>) -> Result<(), Invalid> {
         match &self.kind {
             Kind::Plain(shape) => pack_plain(shape, from, to),
@@ -121,7 +122,7 @@ impl Form {
 }
 
 impl List {
-    /// Packs the elements whose words are in `to` from `begin` on, if those of the list are packed.
+    /// Packs the elements whose words are in `to` from index `begin` on, if elements of the list are packed.
     pub fn pack_from(&self, begin: usize, to: &mut Vec<u64>) -> Result<(), Invalid> {
         if self.packed.is_none() {
             return Ok(());
@@ -138,13 +139,13 @@ impl List {
 }
 
 impl Named {
-    /// Bytes of the variant's number in a packed value.
+    /// Returns the number of bytes that the variant's number takes in a packed value.
     pub fn number_bytes(&self) -> usize {
         if self.description.is_enum { number_of_variant(self.variants.len()) } else { 0 }
     }
 }
 
-/// Bytes of each word of a value of this shape that is packed.
+/// Returns the number of bytes that each word of a packed value of this shape takes.
 fn word_bytes(shape: &Shape) -> Result<[usize; 2], Invalid> {
     let bytes = shape.packed_bytes().ok_or(Invalid)?;
     Ok([bytes.min(8), bytes.saturating_sub(8)])
@@ -161,7 +162,7 @@ fn pack_plain(shape: &Shape, from: &mut &[u64], to: &mut Vec<u8>) -> Result<(), 
     for bytes in word_bytes(shape)?.into_iter().filter(|&bytes| bytes > 0) {
         let word = word(from)?;
         let packed = &word.to_ne_bytes()[..bytes];
-        // A damaged number may not fit.
+        // A damaged number may not fit into the packed bytes.
         if from_bytes(shape, packed) != word {
             return Err(Invalid);
         }
@@ -170,7 +171,7 @@ fn pack_plain(shape: &Shape, from: &mut &[u64], to: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// The word of a number that was packed as these bytes.
+/// Returns the word of a number that was packed as these bytes.
 fn from_bytes(shape: &Shape, bytes: &[u8]) -> u64 {
     let mut all = [0; 8];
     all[..bytes.len()].copy_from_slice(bytes);

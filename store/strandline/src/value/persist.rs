@@ -1,4 +1,4 @@
-//! What can be kept in a pool: values that encode as words.
+//! Values that can be stored in a pool, encoded as words.
 
 use std::marker::PhantomData;
 
@@ -8,7 +8,7 @@ use super::transaction::{Control, Tx};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::{type_layout as layout, with_buffer};
 
-/// Words that are no value of the type that was expected: the pool is damaged, or holds something else there.
+/// The words are not a valid value of the expected type: the pool is damaged, or holds something else at this address.
 ///
 /// ```
 /// use strandline::{Invalid, Key};
@@ -21,14 +21,14 @@ pub struct Invalid;
 
 impl std::fmt::Display for Invalid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("these words are no value of the type")
+        f.write_str("the words are not a valid value of the type")
     }
 }
 
 impl std::error::Error for Invalid {}
 
-/// Says of words that they were read from the pool of brand `'p`, as the value of a type with the layout that was stored there.
-/// Only the library can say so: a handle that safe code made from words of its own choice could lead anywhere.
+/// A proof that words were read from the pool of brand `'p`, where they were stored as a value of a type with the same layout. Only the library can
+/// create it: if safe code could make a handle from words of its own choice, the handle could refer to anything.
 ///
 /// ```compile_fail
 /// use strandline::{Persist, Ptr, Stored};
@@ -46,13 +46,13 @@ impl Stored<'_> {
     }
 }
 
-/// A type whose values can be kept in a pool of brand `'p`: numbers, `bool`, `char`, strings, vectors, arrays, tuples and options
-/// of such types, pointers and collections of the same pool, and what `#[derive(Persist)]` makes of them. The
-/// [crate's documentation](crate#types) lists all of them.
+/// A type whose values can be stored in a pool of brand `'p`: numbers, `bool`, `char`, strings, vectors, arrays, tuples and options of such types,
+/// pointers and collections of the same pool, and your own types with `#[derive(Persist)]`. The [crate's documentation](crate#types) lists all of
+/// them.
 ///
-/// A value is a number of 64-bit words: its parts, one after the other. It is stored and loaded by value: there is no
-/// reference into the pool, no padding reaches it, and words that are no value of the type are an error. What it
-/// owns (a `String`, a `Vec`) lies among its words, and is gone with it.
+/// A value is encoded as 64-bit words: its parts, one after the other. It is stored and loaded by value: there are no references into the pool,
+/// padding is not stored, and words that are not a valid value of the type are an error. Content that a value owns (a `String`, a `Vec`) is stored
+/// among its words, and is removed with it.
 ///
 /// ```
 /// use strandline::{Persist, Ptr};
@@ -80,12 +80,11 @@ impl Stored<'_> {
 /// assert_eq!(Person::SIZE, None); // as long as its strings
 /// ```
 ///
-/// A type may have parameters with the bound [`Value`](crate::Value), which stands for every type that a table can hold: `struct Page<T: Value>`.
+/// A type may have parameters with the bound [`Value`](crate::Value), which allows every type that a table can hold: `struct Page<T: Value>`.
 ///
-/// A field of a type that does not implement the trait is stored with the functions of a module: `#[persist(with = module)]`. The module names the type
-/// that is stored, and the field is described, ordered and converted as that one. If `load` fails, reading the value returns
-/// [`Error::Damaged`](crate::Error::Damaged). A field with
-/// `#[persist(skip)]` is not stored, and is `Default::default()` when a value is loaded.
+/// If the type of a field does not implement the trait, the functions of a module can store it: `#[persist(with = module)]`. The module names the
+/// stored type; descriptions, orders and conversions of the field are those of this type. If `load` fails, reading the value returns
+/// [`Error::Damaged`](crate::Error::Damaged). A field with `#[persist(skip)]` is not stored. It is `Default::default()` when a value is loaded.
 ///
 /// ```
 /// use strandline::Persist;
@@ -115,80 +114,80 @@ impl Stored<'_> {
 /// ```
 ///
 /// # Safety
-/// `#[derive(Persist)]` sees to all of this. An implementation by hand promises that
-/// - [`LAYOUT`](Persist::LAYOUT) is of this type alone: types of the same layout store and load the same words, with the
-///   same meaning;
-/// - [`store`](Persist::store) writes as many words as [`words`](Persist::words) says, which are [`SIZE`](Persist::SIZE) if that is a number;
-///   for every handle in the value it writes what that handle's own `store` writes, and
-///   [`load`](Persist::load) makes handles of nothing else; it keeps no [`Stored`];
-/// - [`NEVER_ZERO`](Persist::NEVER_ZERO) is true only if `SIZE` is a number and `store` never writes zeros alone.
+/// `#[derive(Persist)]` guarantees all of this. A manual implementation must guarantee:
+/// - [`LAYOUT`](Persist::LAYOUT) belongs to this type alone: types of the same layout store and load the same words, with the same meaning.
+/// - [`store`](Persist::store) writes as many words as [`words`](Persist::words) returns, which is [`SIZE`](Persist::SIZE) if that is not `None`. For
+///   every handle in the value it writes the words that the handle's own `store` writes, and [`load`](Persist::load) makes handles only of such
+///   words. It keeps no [`Stored`].
+/// - [`NEVER_ZERO`](Persist::NEVER_ZERO) is true only if `SIZE` is not `None` and `store` never writes zeros only.
 ///
-/// Otherwise a value could be loaded as a handle that leads into the midst of somebody else's structure, and be
-/// written through.
+/// Otherwise safe code could load a value as a handle into the middle of another structure, and write through it.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` cannot be kept in a pool",
     label = "not a type that a pool can hold",
-    note = "a type of yours: `#[derive(Persist)]` on it",
-    note = "a type of another crate: its feature of strandline (`uuid`, `chrono`, `time`, `jiff`, `bytes`), or `#[persist(with = module)]` on the field, or `#[persist(skip)]`",
-    note = "what points to something: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
+    note = "for your own type: add `#[derive(Persist)]`",
+    note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`, `bytes`), or put `#[persist(with = module)]` or `#[persist(skip)]` on the field",
+    note = "for a pointer or a collection: `Ptr<'p, T>`, `Text<'p>`, `Bytes<'p>`, `Vector<'p, T>`, `HashMap<'p, K, V>`, …"
 )]
 pub unsafe trait Persist<'p>: Sized {
-    /// The type's name, for messages and as a part of the layout.
+    /// The type's name, which is used in messages and is part of the layout.
     const NAME: &'static str;
-    /// Counts the type's versions.
+    /// The type's version, which its author raises with every change.
     const VERSION: u32 = 1;
-    /// A hash of name, version and fields.
+    /// A hash of the type's name, version and fields.
     const LAYOUT: u64;
-    /// Words that every value takes; `None` where they differ.
+    /// Number of words that every value takes; `None` if values differ in size.
     const SIZE: Option<usize>;
-    /// Whether no value is all zeros, so that an option needs no word of its own.
+    /// True if no value consists of zeros only, so that an option needs no word of its own.
     const NEVER_ZERO: bool = false;
-    /// Bytes that every value takes as a packed element; `None` for types that cannot be packed, such as all types with handles.
+    /// Number of bytes that every value takes as a packed element; `None` for types that cannot be packed, such as all types with handles.
     #[doc(hidden)]
     const PACKED: Option<usize> = None;
 
-    /// Stores the value to the first [`PACKED`](Self::PACKED) bytes of `into`; returns the others.
+    /// Stores the value in the first [`PACKED`](Self::PACKED) bytes of `into`, and returns the remaining bytes.
     #[doc(hidden)]
     fn store_packed<'b>(&self, into: &'b mut [u8]) -> &'b mut [u8] {
         into
     }
 
-    /// Takes a packed value from the front of `from`. It cannot be a handle: there is no [`Stored`] to load one with.
+    /// Takes a packed value from the front of `from` and returns it. The value cannot be a handle, since there is no [`Stored`] with which to load
+    /// one.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if no value of the type is stored there.
+    /// Returns [`Invalid`] if the bytes are not a valid value of the type.
     #[doc(hidden)]
     fn load_packed(_from: &mut &[u8]) -> Result<Self, Invalid> {
         Err(Invalid)
     }
-    /// Whether this stands for values of a type that is not known.
+    /// True for the types that stand for values of an unknown type.
     #[doc(hidden)]
     const ANY: bool = false;
 
-    /// The type as a pool describes it: its name, with those of its parts. What is said of structures and enumerations goes to `types`.
+    /// Returns the type's name as a pool describes it, with the names of its parts. The descriptions of structures and enumerations are added to
+    /// `types`.
     fn describe(types: &mut Types) -> String;
 
-    /// Words that this value takes.
+    /// Returns the number of words that this value takes.
     fn words(&self) -> usize;
 
-    /// Stores the value to the first words of `into`; returns the others.
+    /// Stores the value in the first words of `into`, and returns the remaining words.
     fn store<'w>(&self, into: &'w mut [u64]) -> &'w mut [u64];
 
-    /// Takes a value from the front of `from`.
+    /// Takes a value from the front of `from` and returns it.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if no value of the type stands there.
+    /// Returns [`Invalid`] if the words are not a valid value of the type.
     fn load(from: &mut &[u64], stored: Stored<'p>) -> Result<Self, Invalid>;
 
-    /// Hands all pointers and collections in the value to `checker`, which looks over what they lead to. A type that has none need do nothing.
+    /// Passes all pointers and collections in the value to `checker`, which checks what they refer to. A type without any need not implement this.
     ///
     /// # Errors
-    /// Returns an error after a conflict. Damage is the checker's matter.
+    /// Returns an error after a conflict. Damage is reported to the checker instead.
     fn visit(&self, _checker: &mut Checker<'_, 'p>) -> strandline_core::Result<()> {
         Ok(())
     }
 
-    /// Whether values can hold collections.
+    /// True if values can hold collections.
     #[doc(hidden)]
     const OWNS: bool = false;
 
@@ -196,11 +195,11 @@ pub unsafe trait Persist<'p>: Sized {
     #[doc(hidden)]
     fn collections(&self, _found: &mut Vec<PersistentAddress>) {}
 
-    /// Destroys the collections in the value, but for those at the addresses in `kept`, to which it adds those that are gone: a value may
-    /// hold one twice.
+    /// Destroys the collections in the value, except those at the addresses in `kept`. It adds the collections that it destroys to `kept`, since a
+    /// value may hold the same one twice.
     ///
     /// # Errors
-    /// As for a `destroy`.
+    /// Returns the errors of the collections' `destroy`.
     #[doc(hidden)]
     fn destroy_collections(
         &self,
@@ -210,21 +209,21 @@ pub unsafe trait Persist<'p>: Sized {
         Ok(())
     }
 
-    /// Bytes that the value takes where it stands alone.
+    /// Returns the number of bytes that the value takes when it stands alone.
     #[doc(hidden)]
     #[inline]
     fn bytes(&self) -> u64 {
         8 * self.words() as u64
     }
 
-    /// Stores the value to `into`, where it stands alone.
+    /// Stores the stand-alone value in `into`.
     #[doc(hidden)]
     #[inline]
     fn encode(&self, into: &mut [u64]) {
         self.store(into);
     }
 
-    /// The value of `bytes` bytes that stands alone in `from`.
+    /// Loads the stand-alone value of `bytes` bytes in `from`.
     #[doc(hidden)]
     #[inline]
     fn decode(mut from: &[u64], bytes: u64, stored: Stored<'p>) -> Result<Self, Invalid> {
@@ -235,17 +234,17 @@ pub unsafe trait Persist<'p>: Sized {
         if from.is_empty() { Ok(value) } else { Err(Invalid) }
     }
 
-    /// The bytes that the value is stored as where it stands alone, if it has them in memory as they are stored.
+    /// Returns the bytes of the stand-alone value, if they are in memory exactly as they are stored.
     #[doc(hidden)]
     fn plain(&self) -> Option<&[u8]> {
         None
     }
 
-    /// True if values are [`plain`](Self::plain).
+    /// True if [`plain`](Self::plain) returns the bytes of every value.
     #[doc(hidden)]
     const IS_PLAIN: bool = false;
 
-    /// The plain value of `bytes` bytes, which `read` puts where they belong.
+    /// Loads a plain value of `bytes` bytes. `read` copies them into the buffer that it gets.
     #[doc(hidden)]
     fn read_plain<E>(
         _bytes: u64,
@@ -254,21 +253,21 @@ pub unsafe trait Persist<'p>: Sized {
         Ok(Err(Invalid))
     }
 
-    /// Whether it is a number of up to eight bytes: vectors of these have always been packed.
+    /// True for numbers of up to eight bytes. Vectors of these have always been packed.
     #[doc(hidden)]
     const IS_NUMBER: bool = false;
 
-    /// True if elements lie in memory as they are stored.
+    /// True if elements are in memory exactly as they are stored.
     #[doc(hidden)]
     const IS_PLAIN_SLICE: bool = false;
 
-    /// The bytes of elements that lie in memory as they are stored.
+    /// Returns the bytes of elements that are in memory exactly as they are stored.
     #[doc(hidden)]
     fn plain_slice(_elements: &[Self]) -> Option<&[u8]> {
         None
     }
 
-    /// Elements of `bytes` bytes, which `read` puts where they belong.
+    /// Loads elements of `bytes` bytes in total. `read` copies them into the buffer that it gets.
     #[doc(hidden)]
     fn read_plain_vec<E>(
         _bytes: u64,
@@ -277,7 +276,7 @@ pub unsafe trait Persist<'p>: Sized {
         Ok(Err(Invalid))
     }
 
-    /// Words that the elements of a vector take.
+    /// Returns the number of words that the elements of a vector take.
     #[doc(hidden)]
     fn slice_words(elements: &[Self]) -> usize {
         match (packed::<Self>(), Self::SIZE) {
@@ -287,7 +286,7 @@ pub unsafe trait Persist<'p>: Sized {
         }
     }
 
-    /// Stores the elements of a vector; returns the words behind.
+    /// Stores the elements of a vector, and returns the remaining words.
     #[doc(hidden)]
     fn store_slice<'w>(elements: &[Self], into: &'w mut [u64]) -> &'w mut [u64] {
         if packed::<Self>().is_none() {
@@ -298,14 +297,14 @@ pub unsafe trait Persist<'p>: Sized {
         rest
     }
 
-    /// Takes the elements of a vector.
+    /// Takes the `count` elements of a vector from the front of `from`.
     #[doc(hidden)]
     fn load_vec(count: u64, from: &mut &[u64], stored: Stored<'p>) -> Result<Vec<Self>, Invalid> {
         if let Some(each) = packed::<Self>() {
             let mut bytes = take_packed(each, count, from)?;
             return (0..count).map(|_| Self::load_packed(&mut bytes)).collect();
         }
-        // Each takes a word at least, or nothing can be known of their number but by what they would take in memory.
+        // Each element takes at least one word. Elements without words are bounded by the memory that they would take.
         let bound = match (Self::SIZE, size_of::<Self>()) {
             (Some(0), 0) => u64::from(u32::MAX),
             (Some(0), _) => u64::from(u16::MAX),
@@ -318,17 +317,18 @@ pub unsafe trait Persist<'p>: Sized {
     }
 }
 
-/// Bytes of an element of an array whose elements are packed; `None` where they are whole words.
+/// Returns the number of bytes of an element of an array with packed elements, or `None` if elements take whole words.
 pub(crate) const fn packed<'p, T: Persist<'p>>() -> Option<usize> {
     layout::packed(T::PACKED, T::SIZE)
 }
 
-/// Bytes of an element of a vector whose elements lie side by side, so that a vector that stands alone has no word for its length.
+/// Returns the number of bytes of an element of a vector whose elements are stored side by side. Such a vector has no word for its length when it
+/// stands alone.
 pub(crate) const fn each<'p, T: Persist<'p>>() -> Option<usize> {
     if T::IS_NUMBER { T::PACKED } else { packed::<T>() }
 }
 
-/// Stores packed elements to all of `into`, whose last word is filled up with zeros.
+/// Stores packed elements in `into`, and pads its last word with zeros.
 pub(crate) fn pack<T>(
     elements: impl Iterator<Item = T>,
     into: &mut [u64],
@@ -340,7 +340,7 @@ pub(crate) fn pack<T>(
     elements.fold(bytemuck::cast_slice_mut(into), |rest, element| store(element, rest));
 }
 
-/// Takes the words of `count` packed elements of `each` bytes; returns these bytes.
+/// Takes the words of `count` packed elements of `each` bytes, and returns these bytes.
 pub(crate) fn take_packed<'w>(each: usize, count: u64, from: &mut &'w [u64]) -> Result<&'w [u8], Invalid> {
     let count = usize::try_from(count).map_err(|_| Invalid)?;
     let bytes = each.checked_mul(count).ok_or(Invalid)?;
@@ -348,28 +348,28 @@ pub(crate) fn take_packed<'w>(each: usize, count: u64, from: &mut &'w [u64]) -> 
     Ok(&bytemuck::cast_slice(words)[..bytes])
 }
 
-/// A value that is to be stored where it stands alone.
+/// A stand-alone value that is to be stored.
 pub struct Encoded<'v, E> {
-    /// Bytes that it takes.
+    /// Length of the value in bytes.
     pub bytes: u64,
-    /// They, if they are in memory as they are stored.
+    /// The bytes of the value, if they are in memory exactly as they are stored.
     pub plain: Option<&'v [u8]>,
-    /// Stores it to as many words as it takes.
+    /// Stores the value in the words that it gets, which are as many as the value takes.
     pub encode: E,
 }
 
-/// A value of more bytes is not copied as a whole.
+/// A value with more bytes is not copied as a whole.
 const MOST_COPIED: u64 = 16 << 20;
 
 impl<E: FnOnce(&mut [u64])> Encoded<'_, E> {
-    /// Returns the bytes of a value that [`with_words`](Self::with_words) would have to copy, if it is so large that they are to be stored piece by
-    /// piece.
+    /// Returns the bytes of a value that [`with_words`](Self::with_words) would have to copy, if there are so many that they should be stored piece
+    /// by piece.
     pub fn in_pieces(&self) -> Option<&[u8]> {
         let is_copied = |plain: &&[u8]| bytemuck::try_cast_slice::<_, u64>(plain).is_err();
         self.plain.filter(|_| self.bytes > MOST_COPIED).filter(is_copied)
     }
 
-    /// Calls `body` with the words of the value, which are copied only where they must be: bytes that are no whole words, or not aligned as words.
+    /// Calls `body` with the words of the value. They are copied only if they must be: if the bytes are not whole words, or not aligned as words.
     pub fn with_words<R>(self, body: impl FnOnce(&[u64]) -> R) -> R {
         let plain = self.plain.and_then(|plain| bytemuck::try_cast_slice(plain).ok());
         let copied = if plain.is_some() { 0 } else { self.bytes.div_ceil(8) };
@@ -382,12 +382,12 @@ impl<E: FnOnce(&mut [u64])> Encoded<'_, E> {
     }
 }
 
-/// The value to be stored.
+/// Returns `value` for storing.
 pub(crate) fn encoded<'v, 'p, V: Persist<'p>>(value: &'v V) -> Encoded<'v, impl FnOnce(&mut [u64])> {
     Encoded { bytes: value.bytes(), plain: value.plain(), encode: |words: &mut [u64]| value.encode(words) }
 }
 
-/// Destroys what `old` holds, in whose place there is `new` now, if anything is.
+/// Destroys the collections in `old`, except those that are also in `new`, which replaces `old`.
 #[inline]
 pub(crate) fn replaced<'p, T: Persist<'p>>(
     tx: &Tx<'p, impl Control>,
@@ -404,8 +404,8 @@ pub(crate) fn replaced<'p, T: Persist<'p>>(
     tx.deeper(|| old.destroy_collections(tx, &mut kept))
 }
 
-/// A type whose values all take the same number of words, so that one can be replaced in its place: what a [`Ptr`](crate::Ptr) leads to, the
-/// elements of a [`Vector`](crate::Vector), a root. `#[derive(Persist)]` implements it for types whose fields all are.
+/// A type whose values all have the same number of words, so that one can be replaced in place: the types to which a [`Ptr`](crate::Ptr) points, the
+/// elements of a [`Vector`](crate::Vector), a root. `#[derive(Persist)]` implements it for types whose fields all implement it.
 ///
 /// ```compile_fail
 /// # use strandline::*;
@@ -420,7 +420,7 @@ pub(crate) fn replaced<'p, T: Persist<'p>>(
 /// ```
 ///
 /// # Safety
-/// [`Persist::SIZE`] is a number.
+/// [`Persist::SIZE`] must not be `None`.
 #[diagnostic::on_unimplemented(
     message = "values of type `{Self}` differ in size",
     label = "not a type of one size",
@@ -428,24 +428,24 @@ pub(crate) fn replaced<'p, T: Persist<'p>>(
     note = "or keep a `Text<'p>` in place of a `String`, a `Vector<'p, T>` in place of a `Vec<T>`"
 )]
 pub unsafe trait Fixed<'p>: Persist<'p> {
-    /// Words that every value takes.
+    /// Number of words of every value.
     const WORDS: usize = layout::size(Self::SIZE);
 }
 
-/// Values whose bytes can be lent to a closure: `String` as a `str`, `Vec<u8>` as a slice.
+/// A type whose values' bytes can be lent to a closure: `String` as a `str`, `Vec<u8>` as a slice.
 pub trait Readable: sealed::Sealed {
-    /// What is read.
+    /// The type that the closure gets.
     type Borrowed: ?Sized;
 
-    /// The value that is stored as these bytes.
+    /// Returns the value that is stored as these bytes.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if none is.
+    /// Returns [`Invalid`] if the bytes are not a valid value.
     fn borrowed(bytes: &[u8]) -> Result<&Self::Borrowed, Invalid>;
 }
 
 mod sealed {
-    /// Values that stand alone as their bytes.
+    /// Implemented by types whose stand-alone values are stored as their bytes.
     pub trait Sealed {}
     impl Sealed for Vec<u8> {}
     impl Sealed for String {}
@@ -465,8 +465,7 @@ impl Readable for String {
     }
 }
 
-/// A type that can be the root of a [`Store`](crate::Store). `#[derive(Persist)]` implements it, for types
-/// without type parameters.
+/// A type that can be the root of a [`Store`](crate::Store). `#[derive(Persist)]` implements it for types without type parameters.
 ///
 /// ```
 /// use strandline::{Root, Store};
@@ -481,6 +480,6 @@ impl Readable for String {
     note = "`#[derive(Persist)]` on a structure without type parameters makes it one"
 )]
 pub trait Root {
-    /// The type under brand `'p`.
+    /// The type under the brand `'p`.
     type At<'p>: Fixed<'p>;
 }

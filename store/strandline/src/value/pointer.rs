@@ -1,11 +1,11 @@
-//! Pointers into a pool, and what every value there begins with.
+//! Pointers into a pool, and the tags with which values begin.
 //!
 //! ```text
 //! value   word 0 tag: its type's layout · then the words of the value
 //! ```
 //!
-//! A free clears the tag. So a pointer to what was freed, or to another type, is noticed at the next access for as
-//! long as the memory is not used again for a value of the same type.
+//! Freeing a value clears its tag. So the next access detects a pointer to a freed value or to a value of another type, as long as the memory is not
+//! used again for a value of the same type.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -21,10 +21,10 @@ use strandline_core::structures::type_layout as layout;
 use strandline_core::structures::{Survey, bytes::read_few, with_buffer};
 use strandline_core::transaction::{Abort, Read, Transaction};
 
-/// An address under a brand.
+/// An address with a brand.
 pub(crate) struct Raw<'p> {
     pub at: PersistentAddress,
-    /// Invariant: no brand can be taken for another.
+    /// Invariant, so that one brand cannot be used as another.
     brand: PhantomData<fn(&'p ()) -> &'p ()>,
 }
 
@@ -55,7 +55,7 @@ impl<'p> Raw<'p> {
     }
 }
 
-/// The handle of a structure in the pool: one word, its address, under a brand.
+/// Defines the handle of a structure in the pool: its address with a brand, which is stored as one word.
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident<$($parameter:ident),*>, $label:literal) => {
         $(#[$doc])*
@@ -73,7 +73,7 @@ macro_rules! handle {
         impl<$($parameter),*> Copy for $name<'_, $($parameter),*> {}
 
         impl<$($parameter),*> PartialEq for $name<'_, $($parameter),*> {
-            /// Returns whether both are the same structure.
+            /// Returns whether both are handles to the same structure.
             fn eq(&self, other: &Self) -> bool {
                 self.raw.at == other.raw.at
             }
@@ -97,11 +97,11 @@ macro_rules! handle {
 }
 pub(crate) use handle;
 
-/// Makes a handle something that can be kept in a pool; `owned`: what holds it destroys it. Of its parameters only the names are a part of the layout, so
-/// that types can contain themselves; the structure's own tag tells the rest.
+/// Implements [`Persist`](crate::Persist) for a handle. With `owned: true`, the value that holds the handle destroys the structure. Only the names of
+/// the parameters are part of the layout, so that types can contain themselves. The structure's own tag identifies their layouts.
 macro_rules! persist_handle {
     ($brand:lifetime, $name:ident<$($parameter:ident: $bound:path),*>, $label:literal, owned: $owns:literal) => {
-        // SAFETY: a handle, stored as its address; the layout is of this collection with these parameters.
+        // SAFETY: the handle is stored as its address. The layout is that of this collection with these parameters.
         unsafe impl<$brand, $($parameter: $bound),*> $crate::Persist<$brand> for $name<$brand, $($parameter),*> {
             const NAME: &'static str = $label;
             const LAYOUT: u64 = {
@@ -149,21 +149,20 @@ macro_rules! persist_handle {
                 self.destroy(tx)
             }
         }
-        // SAFETY: a word.
+        // SAFETY: the handle always has one word.
         unsafe impl<$brand, $($parameter: $bound),*> $crate::Fixed<$brand> for $name<$brand, $($parameter),*> {}
     };
 }
 pub(crate) use persist_handle;
 
-/// A type with parameters, as a pool describes it.
+/// Returns the description of a type with parameters.
 pub(crate) fn generic(name: &str, parameters: &[String]) -> String {
     if parameters.is_empty() { name.into() } else { format!("{name}<{}>", parameters.join(", ")) }
 }
 
-/// A pointer to a value of type `T` in the pool of brand `'p`. It can be kept in the pool, and copied; it frees
-/// nothing when it is dropped.
+/// A pointer to a value of type `T` in the pool of brand `'p`. It can be copied and stored in the pool. Dropping it does not free the value.
 ///
-/// A pointer lives as long as its transaction. What is to be found again hangs from the store's root.
+/// A pointer lives as long as its transaction. A later transaction finds the value again through pointers that start at the store's root.
 ///
 /// ```compile_fail
 /// # use strandline::{Ptr, Store, Root};
@@ -176,10 +175,9 @@ pub(crate) fn generic(name: &str, parameters: &[String]) -> String {
 /// ```
 ///
 /// # After a free
-/// [`Ptr::free`] is explicit, and other pointers to the same value remain. What they can do is bounded: reading or
-/// writing through one is [`Error::Dangling`], unless the memory has meanwhile been given to a value of the same
-/// type at the same address: then they mean that value. In no case is the heap's own data touched, or anything read
-/// as a `T` that is none.
+/// [`Ptr::free`] frees a value explicitly, and other pointers to the same value may remain. Reading or writing through one of them returns
+/// [`Error::Dangling`], unless the memory has meanwhile been used for a value of the same type at the same address. The pointer then refers to that
+/// value. In no case does it damage the heap's own data, or read anything as a `T` that is not one.
 pub struct Ptr<'p, T> {
     raw: Raw<'p>,
     pointee: PhantomData<fn() -> T>,
@@ -214,10 +212,10 @@ impl<T> fmt::Debug for Ptr<'_, T> {
     }
 }
 
-// SAFETY: a handle, stored as its address; the layout has the pointee's name, and every value a tag that tells the rest.
+// SAFETY: the pointer is stored as its address. The layout has the name of the pointee's type, and every value begins with a tag for its layout.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
     const NAME: &'static str = "Ptr";
-    // Of the pointee the name only, so that types can point to themselves; its own tag tells the rest.
+    // Only the name of the pointee's type is included, so that types can point to themselves. The pointee's own tag identifies its layout.
     const LAYOUT: u64 = layout::field(layout::begin("Ptr", 0), T::NAME, 0);
     const SIZE: Option<usize> = Some(1);
     const NEVER_ZERO: bool = true;
@@ -241,7 +239,7 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Ptr<'p, T> {
     }
 }
 
-// SAFETY: a word. (Whether the pointee is of one size is not asked here: it may hold such a pointer itself.)
+// SAFETY: the pointer always has one word. (The pointee may itself hold such a pointer, so its size is not checked here.)
 unsafe impl<'p, T: Persist<'p>> Fixed<'p> for Ptr<'p, T> {}
 
 #[cold]
@@ -254,12 +252,12 @@ pub(crate) fn invalid(tx: &mut impl Read, at: PersistentAddress, expected: &'sta
     tx.fail(Error::damaged(no_value(at, expected)))
 }
 
-/// What is said of words that are none of the type `expected`.
+/// Returns the message about words that are not a valid value of the type `expected`.
 pub(crate) fn no_value(at: PersistentAddress, expected: &str) -> String {
-    format!("what is at {:#x} is no value of type {expected}", at.offset())
+    format!("the value at {:#x} is not valid for type {expected}", at.offset())
 }
 
-/// Reads the words of a structure that begins at `at` with `tag`.
+/// Reads the words of the structure at `at`, which must begin with `tag`.
 #[inline]
 pub(crate) fn read_tagged<const WORDS: usize>(
     tx: &mut impl Read,
@@ -271,7 +269,7 @@ pub(crate) fn read_tagged<const WORDS: usize>(
     if layout::is_of(words[0], tag) { Ok(words) } else { Err(dangling(tx, at, name)) }
 }
 
-/// Checks that a block of at least `words` words begins at `at`, so that writing there touches nothing else.
+/// Checks that a block of at least `words` words begins at `at`, so that writing to it changes nothing else.
 #[inline]
 pub(crate) fn check_block(
     tx: &mut impl Transaction,
@@ -282,7 +280,7 @@ pub(crate) fn check_block(
     if tx.has_room(at, 8 * words as u64)? { Ok(()) } else { Err(dangling(tx, at, name)) }
 }
 
-/// Fails unless `words` words at `at` begin a block of the heap that has this tag: before it is written or freed.
+/// Checks, before a write or a free, that a block of at least `words` words begins at `at`, and that it has this tag.
 #[inline]
 pub(crate) fn check_tagged(
     tx: &mut impl Transaction,
@@ -307,7 +305,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         self.raw.at
     }
 
-    /// Puts a value into the pool.
+    /// Stores a value in the pool, and returns a pointer to it.
     ///
     /// ```
     /// # use strandline::*;
@@ -335,7 +333,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// Reads the words of the block.
+    /// Checks the pointee.
     fn look(checker: &mut Checker<'_, 'p>, at: PersistentAddress) -> Result<()> {
         match checker.read(|tx| Self::of(at).load(tx))? {
             Some(value) => value.visit(checker),
@@ -343,7 +341,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         }
     }
 
-    /// Looks the value and all that hangs from it over for damage: what is wrong, and nothing if all is well.
+    /// Checks the value and everything that it refers to, and returns a list of problems. The list is empty if there are none.
     ///
     /// ```
     /// # use strandline::*;
@@ -377,7 +375,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     fn load(self, tx: &mut impl Read) -> Result<T, Abort> {
         const FEW: usize = 8;
         if Self::BLOCK_WORDS <= FEW {
-            // No closure, so that it is compiled in place.
+            // Written without a closure, so that the compiler inlines it.
             let words = &mut [0; FEW][..Self::BLOCK_WORDS];
             self.read(tx, words)?;
             return self.decode(tx, words);
@@ -388,7 +386,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// Writes the words of `value` that differ from those of the block, `old`.
+    /// Writes the words of `value` that differ from `old`, the words of the block.
     fn write(self, tx: &mut impl Transaction, old: &[u64], value: &T) -> Result<(), Abort> {
         check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;
         with_buffer(Self::BLOCK_WORDS as u64 - 1, |new| {
@@ -402,10 +400,10 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// A copy of the value.
+    /// Returns a copy of the value.
     ///
     /// # Errors
-    /// Returns [`Error::Dangling`] if there is none, and an error after a conflict.
+    /// Returns [`Error::Dangling`] if there is no value of this type at the address, and an error after a conflict.
     #[inline]
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
         let Some(mut tx) = tx.operation() else { return in_use() };
@@ -415,7 +413,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         }
     }
 
-    /// Replaces the value. Only words that differ are written. Collections in the old one that are not in `value` are destroyed.
+    /// Replaces the value. Only the words that differ are written. Collections in the old value that are not in `value` are destroyed.
     ///
     /// # Errors
     /// Returns an error if the log is full, and the errors of [`Ptr::get`].
@@ -437,7 +435,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// Changes the value in place: reads it, lets `change` work on the copy, and stores that. Returns what `change` returns.
+    /// Changes the value in place: reads it, calls `change` with the copy, stores the copy, and returns the result of `change`.
     ///
     /// ```
     /// # use strandline::*;
@@ -454,7 +452,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Ptr::set`].
+    /// Returns the same errors as [`Ptr::set`].
     pub fn update<R>(self, tx: &Tx<'p, impl Control>, change: impl FnOnce(&mut T) -> R) -> Result<R> {
         with_buffer(Self::BLOCK_WORDS as u64, |old| {
             let mut value = tx.words(|tx| {
@@ -463,7 +461,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
             })?;
             let before = tx.operations();
             let result = change(&mut value);
-            // `change` may use the transaction, too.
+            // `change` may have used the transaction, so that `old` may be out of date.
             if tx.operations() == before && !T::OWNS {
                 tx.words(|tx| self.write(tx, old, &value))?;
             } else {
@@ -473,7 +471,8 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
         })
     }
 
-    /// Gives the value's memory back when the transaction commits; returns the value. What it points to stays, and what it holds.
+    /// Frees the value's memory when the transaction commits, and returns the value. Objects that it points to are kept, and so are collections in
+    /// it.
     ///
     /// ```
     /// # use strandline::*;
@@ -485,7 +484,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Ptr::set`].
+    /// Returns the same errors as [`Ptr::set`].
     pub fn free(self, tx: &Tx<'p, impl Control>) -> Result<T> {
         tx.words(|tx| {
             check_block(tx, self.raw.at, Self::BLOCK_WORDS, T::NAME)?;

@@ -1,19 +1,19 @@
-//! Keys and values of types that are not known, as the words and bytes that they are.
+//! Keys and values of unknown types, as raw words and bytes.
 
 use super::key::{Key, KeyBytes, KeyRef};
 use super::persist::{Invalid, Persist, Stored};
 use super::schema::Types;
 use strandline_core::structures::type_layout as layout;
 
-/// Values of a type that is not known, where only blocks and links matter.
+/// A value of an unknown type, for code that only handles blocks and links.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Any;
 
-// SAFETY: nothing is ever stored or loaded as one; the tags of collections of it stand for no layout.
+// SAFETY: no value is stored or loaded as this type, and the tags of its collections stand for no layout.
 unsafe impl<'p> Persist<'p> for Any {
     const NAME: &'static str = "any";
     const LAYOUT: u64 = layout::begin("any", 0);
-    // Of any size, so that a root can be of this type.
+    // The number has no meaning. A root of this type needs one.
     const SIZE: Option<usize> = Some(1);
     const ANY: bool = true;
     fn describe(_: &mut Types) -> String {
@@ -34,18 +34,18 @@ unsafe impl<'p> Persist<'p> for Any {
     }
 }
 
-/// The bytes of a key of a type that is not known.
+/// The bytes of a key of an unknown type.
 #[derive(Clone, Debug)]
 pub(crate) struct RawKey(pub Vec<u8>);
 
-// SAFETY: the bytes that were read.
+// SAFETY: these are the bytes that were read.
 unsafe impl KeyRef for RawKey {
     fn write_key(&self, into: &mut KeyBytes) {
         into.push(&self.0);
     }
 }
 
-// SAFETY: the bytes themselves, in collections whose tags stand for no layout.
+// SAFETY: the bytes are copied unchanged, in collections whose tags stand for no layout.
 unsafe impl Key for RawKey {
     const NAME: &'static str = "any";
     const LAYOUT: u64 = layout::begin("any", 0);
@@ -57,14 +57,14 @@ unsafe impl Key for RawKey {
     }
 }
 
-/// The words of a value of a type that is not known.
+/// The words of a value of an unknown type.
 #[derive(Clone, Debug)]
 pub(crate) struct Raw {
     pub words: Vec<u64>,
     pub bytes: u64,
 }
 
-// SAFETY: as above.
+// SAFETY: the words are copied unchanged, in collections whose tags stand for no layout.
 unsafe impl<'p> Persist<'p> for Raw {
     const NAME: &'static str = "any";
     const LAYOUT: u64 = layout::begin("any", 0);

@@ -10,7 +10,8 @@ use strandline_core::structures::type_layout as layout;
 
 const VARIANTS: usize = 2;
 
-// SAFETY: a number, then words of the value that it has, as this stores them; the layout has those of both.
+// SAFETY: the value is stored as the number of its variant and then the words of its content, as that stores them. The layout is computed from both
+// layouts.
 unsafe impl<'p, T: Persist<'p>, E: Persist<'p>> Persist<'p> for Result<T, E> {
     const NAME: &'static str = "Result";
     const LAYOUT: u64 = {
@@ -102,7 +103,7 @@ unsafe impl<'p, T: Persist<'p>, E: Persist<'p>> Persist<'p> for Result<T, E> {
     }
 }
 
-// SAFETY: as many words as the larger one takes, and one.
+// SAFETY: every value has one word more than the larger of the two types.
 unsafe impl<'p, T: Fixed<'p>, E: Fixed<'p>> Fixed<'p> for Result<T, E> {}
 
 fn variant((name, type_name): (&str, String)) -> VariantDescription {

@@ -1,4 +1,4 @@
-//! What a pool says of the types in it, for programs that do not know them.
+//! Descriptions of the types in a pool, for programs that do not know them.
 
 use std::fmt::Write;
 
@@ -10,27 +10,27 @@ use crate::Persist as Derive;
 #[derive(Clone, Debug, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::TypeDescription")]
 pub struct TypeDescription {
-    /// Its name; what else there is of the same name has a number behind it: `Person#2`.
+    /// The type's name. Further types of the same name have a number after it: `Person#2`.
     pub name: String,
-    /// Its version.
+    /// The type's version.
     pub version: u32,
-    /// The hash of its layout.
+    /// The hash of the type's layout.
     pub layout: u64,
-    /// Whether it is an enumeration.
+    /// True for an enumeration.
     pub is_enum: bool,
-    /// Its variants in order; one for a structure.
+    /// The variants in order. A structure has one.
     pub variants: Vec<VariantDescription>,
 }
 
-/// A variant of an enumeration, or the only one of a structure.
+/// A variant of an enumeration, or the only variant of a structure.
 #[derive(Clone, Debug, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::VariantDescription")]
 pub struct VariantDescription {
-    /// Its name; the structure's own for a structure.
+    /// The variant's name. For a structure this is the structure's own name.
     pub name: String,
-    /// Its name in earlier versions, if it was another.
+    /// The variant's name in earlier versions, if it was different.
     pub was: Option<String>,
-    /// Its fields in order.
+    /// The fields in order.
     pub fields: Vec<FieldDescription>,
 }
 
@@ -38,17 +38,17 @@ pub struct VariantDescription {
 #[derive(Clone, Debug, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::FieldDescription")]
 pub struct FieldDescription {
-    /// Its name; its number where it has none.
+    /// The field's name, or its number if it has no name.
     pub name: String,
-    /// Its type, as [`Persist::describe`](crate::Persist::describe) writes it.
+    /// The field's type, as [`Persist::describe`](crate::Persist::describe) returns it.
     pub type_name: String,
-    /// Its name in earlier versions, if it was another.
+    /// The field's name in earlier versions, if it was different.
     pub was: Option<String>,
-    /// The words of its value where an earlier version has none.
+    /// The words of the field's value when a value of an earlier version without the field is converted.
     pub default: Option<Vec<u64>>,
 }
 
-/// The structures and enumerations that a type is made of.
+/// The structures and enumerations that a type consists of.
 ///
 /// ```
 /// use strandline::{Persist, Types};
@@ -66,11 +66,11 @@ pub struct FieldDescription {
 #[derive(Clone, Debug, Default)]
 pub struct Types {
     described: Described,
-    /// What the compiler calls each of those that were noted here: types of one layout can point to different ones.
+    /// The compiler's name of each type that was added by `note`. Types with the same layout can point to different types.
     identities: Vec<&'static str>,
 }
 
-/// What is kept of them.
+/// The part of [`Types`] that is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::Types")]
 struct Described {
@@ -85,7 +85,7 @@ impl PartialEq for Types {
 
 impl Eq for Types {}
 
-// SAFETY: all is as what is kept of it does.
+// SAFETY: everything is that of [`Described`].
 unsafe impl<'p> Derive<'p> for Types {
     const NAME: &'static str = <Described as Derive<'p>>::NAME;
     const LAYOUT: u64 = <Described as Derive<'p>>::LAYOUT;
@@ -104,14 +104,14 @@ unsafe impl<'p> Derive<'p> for Types {
     }
 }
 
-/// The types of a root: its own name, and what it is made of.
+/// The type of a root, and the types that it consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Derive)]
 #[persist(name = "strandline::Schema")]
 #[non_exhaustive]
 pub struct Schema {
-    /// The root's type, as [`Persist::describe`](crate::Persist::describe) writes it.
+    /// The root's type, as [`Persist::describe`](crate::Persist::describe) returns it.
     pub root: String,
-    /// The structures and enumerations that can be reached from it.
+    /// The structures and enumerations that are reachable from the root's type.
     pub types: Types,
 }
 
@@ -121,18 +121,18 @@ impl Schema {
         Self { root: T::describe(&mut types), types }
     }
 
-    /// As bytes, in which it is kept in the pool.
+    /// Encodes the schema as bytes, for storing in the pool.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         bytemuck::cast_slice(&stored_words(self)).to_vec()
     }
 
-    /// What [`Schema::to_bytes`] made.
+    /// Decodes the result of [`Schema::to_bytes`].
     pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
         let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         crate::Persist::decode(&words, bytes.len() as u64, super::persist::Stored::new()).ok()
     }
 
-    /// Returns whether values of both are the same words.
+    /// Returns whether values of both schemas are stored as the same words.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |(one, other): (&TypeDescription, &TypeDescription)| {
             let fields = |all: &TypeDescription| -> Vec<String> {
@@ -150,12 +150,12 @@ impl Schema {
 }
 
 impl Types {
-    /// All of them, those first that others are made of last.
+    /// Returns all types. A type comes before the types of its fields, unless these were already there.
     pub fn all(&self) -> &[TypeDescription] {
         &self.described.all
     }
 
-    /// The one of this name.
+    /// Returns the type of this name, or `None` if there is none.
     pub fn get(&self, name: &str) -> Option<&TypeDescription> {
         self.all().iter().find(|known| known.name == name)
     }
@@ -164,13 +164,13 @@ impl Types {
         self.described.all.iter_mut().find(|known| known.name == name)
     }
 
-    /// Adds a type whose name no other has.
+    /// Adds a type. No other type may have its name.
     pub(crate) fn add(&mut self, description: TypeDescription) {
         self.described.all.push(description);
         self.identities.push("");
     }
 
-    /// Notes the type `T`, if it is not known yet, and then what `variants` says of it; returns its name here.
+    /// Adds the type `T` with the description that `variants` returns, unless it is already there. Returns its name here.
     #[doc(hidden)]
     pub fn note<T: ?Sized>(
         &mut self,
@@ -188,13 +188,13 @@ impl Types {
         let of_the_library = usize::from(!matches!(Shape::of(name), Some(Shape::Named(_))));
         let others = of_the_library + all.iter().filter(|known| own_name(&known.name) == name).count();
         let name = if others == 0 { name.to_owned() } else { format!("{name}#{}", others + 1) };
-        // A type may contain itself.
+        // The type is added before its fields, because it may contain itself.
         let at = all.len();
         all.push(TypeDescription { name: name.clone(), version, layout, is_enum, variants: Vec::new() });
         self.identities.push(identity);
         let variants = variants(self);
         let all = &mut self.described.all;
-        // One that differs in nothing is the same.
+        // A type with the same description is the same type.
         let same = all[..at].iter().find(|other| other.layout == layout && other.variants == variants);
         if let Some(same) = same.filter(|_| at + 1 == all.len()) {
             let name = same.name.clone();
@@ -207,7 +207,7 @@ impl Types {
     }
 }
 
-/// The words of a value inside another one: what derives say of defaults.
+/// Returns the words of a value inside another one. Derived code calls this for the defaults of fields.
 #[doc(hidden)]
 pub fn stored_words<'p, T: crate::Persist<'p>>(value: &T) -> Vec<u64> {
     let mut words = vec![0; value.words()];
@@ -221,14 +221,16 @@ impl From<Vec<TypeDescription>> for Types {
     }
 }
 
-/// A type's name without the numbers that tell types of one name apart: an earlier version of Strandline may have numbered them otherwise.
+/// Returns a type's name without the numbers that distinguish types of the same name, since an earlier version of Strandline may have numbered them
+/// differently.
 pub(crate) fn without_numbers(type_name: &str) -> String {
     let mut parts = type_name.split('#');
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |name, part| name + part.trim_start_matches(|of: char| of.is_ascii_digit()))
 }
 
-/// Returns whether both have the same variants and fields, whose types have the same names, but for the numbers that tell types of one name apart.
+/// Returns whether both have the same variants and fields, and the fields have types of the same name. Numbers that distinguish types of the same
+/// name are ignored.
 pub(crate) fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription) -> bool {
     let is_same = |(one, other): (&VariantDescription, &VariantDescription)| {
         let fields = one.fields.iter().map(|field| (&field.name, without_numbers(&field.type_name)));
@@ -240,7 +242,8 @@ pub(crate) fn have_the_same_fields(old: &TypeDescription, new: &TypeDescription)
         && old.variants.iter().zip(&new.variants).all(is_same)
 }
 
-/// The type of `old` that `now` was, if that had another layout: the one of its name, or else one of its name without a number and with its fields.
+/// Returns the type in `old` from which `now` comes, if its layout was different: the type with the same name, or else the one whose name has no
+/// number and which has the same fields.
 fn former<'t>(old: &'t Types, now: &TypeDescription) -> Option<&'t TypeDescription> {
     let former = old
         .get(&now.name)
@@ -248,8 +251,8 @@ fn former<'t>(old: &'t Types, now: &TypeDescription) -> Option<&'t TypeDescripti
     former.filter(|before| before.layout != now.layout)
 }
 
-/// What became of the types of `old`: a line for each type or field that differs, as an error's message has it. Of a type whose version in `old` is the
-/// newer one, that alone.
+/// Describes how the types of `old` differ from those of `new`: a line for each type or field that differs, for the message of an error. If the
+/// version in `old` is newer, only that is reported.
 pub(crate) fn differences(old: &Types, new: &Types) -> String {
     let mut lines = changes(old, new);
     if lines.is_empty()
@@ -265,7 +268,7 @@ pub(crate) fn differences(old: &Types, new: &Types) -> String {
     lines
 }
 
-/// Like [`differences`], but for types of which no difference is known.
+/// Like [`differences`], but without types of which no difference is known.
 pub(crate) fn changes(old: &Types, new: &Types) -> String {
     let mut lines = String::new();
     for now in new.all() {
@@ -289,7 +292,7 @@ pub(crate) fn changes(old: &Types, new: &Types) -> String {
 fn variants(before: &TypeDescription, now: &TypeDescription, lines: &mut String) {
     let name = &now.name;
     for variant in &now.variants {
-        // A structure has one, whatever it is called.
+        // A structure has one variant, whatever it is called.
         let same = |other: &&VariantDescription| !now.is_enum || other.name == variant.name;
         let path = if now.is_enum { format!("{name}::{}", variant.name) } else { name.clone() };
         match before.variants.iter().find(same) {
@@ -396,7 +399,7 @@ mod tests {
              \n  Shape::_Circle: no longer there"
         );
         assert_eq!(differences(&now, &now), "");
-        // As before elements of arrays were packed.
+        // A description from before elements of arrays were packed.
         let mut unpacked = now.all().to_vec();
         unpacked[0].layout ^= 1;
         assert!(
@@ -412,7 +415,7 @@ mod tests {
         );
     }
 
-    /// A layout has of what a pointer leads to the name alone.
+    /// A layout includes only the name of a type that a pointer refers to.
     #[test]
     fn types_of_one_layout_that_point_to_others_are_told_apart() {
         #[derive(Derive)]

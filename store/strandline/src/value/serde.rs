@@ -10,11 +10,11 @@ use super::persist::{Invalid, Persist, Stored};
 use super::schema::Types;
 use strandline_core::error::{Error, Result};
 
-/// A value of a type that implements serde's `Serialize` and `Deserialize`, as CBOR. Needs the feature `serde`.
+/// A value of a type that implements serde's `Serialize` and `Deserialize`, stored as CBOR. Needs the feature `serde`.
 ///
-/// It is for types that are not yours, or that have serde's attributes already. In the pool it is a `Vec<u8>`, and so a table of one can be read as a table of the
-/// other: which type the bytes are of, and of which version, is for serde to tell. CBOR has the names of fields, so that fields with
-/// `#[serde(default)]` can be added and others removed. What you derive `Persist` for takes less space, and is checked when the table is opened.
+/// Use it for types of other crates, or for types that already have serde's attributes. It is stored like a `Vec<u8>`, so that a table of one can be
+/// opened as a table of the other. Only serde knows the type and the version of the bytes. CBOR has the names of fields, so that fields with
+/// `#[serde(default)]` can be added and others removed. A type that derives `Persist` takes less space, and is checked when the table is opened.
 ///
 /// ```
 /// use serde::{Deserialize, Serialize};
@@ -41,10 +41,10 @@ pub struct Serde<T> {
 }
 
 impl<T: Serialize> Serde<T> {
-    /// This value's bytes.
+    /// Serializes `value`.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if the value refuses to be serialised.
+    /// Returns [`Error::Parameter`] if the value cannot be serialized.
     pub fn new(value: &T) -> Result<Self> {
         let mut bytes = Vec::new();
         ciborium::into_writer(value, &mut bytes)
@@ -54,26 +54,29 @@ impl<T: Serialize> Serde<T> {
 }
 
 impl<T: DeserializeOwned> Serde<T> {
-    /// The value.
+    /// Deserializes the value.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if the bytes are of no value of this type.
+    /// Returns [`Error::Parameter`] if the bytes are not a valid value of this type.
     pub fn get(&self) -> Result<T> {
         let mut rest = self.bytes.as_slice();
         let value = ciborium::from_reader(&mut rest);
         let wrong = |why: &dyn fmt::Display| {
-            Error::Parameter(format!("the bytes are no value of {}: {why}", std::any::type_name::<T>()))
+            Error::Parameter(format!(
+                "the bytes are not a valid value of {}: {why}",
+                std::any::type_name::<T>()
+            ))
         };
         match value {
             Ok(value) if rest.is_empty() => Ok(value),
-            Ok(_) => Err(wrong(&"there are more of them")),
+            Ok(_) => Err(wrong(&"further bytes follow it")),
             Err(error) => Err(wrong(&error)),
         }
     }
 }
 
 impl<T> Serde<T> {
-    /// The value as CBOR.
+    /// Returns the value's CBOR bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -86,7 +89,7 @@ impl<T> Clone for Serde<T> {
 }
 
 impl<T> PartialEq for Serde<T> {
-    /// Returns whether the bytes are the same.
+    /// Returns whether both have the same bytes.
     fn eq(&self, other: &Self) -> bool {
         self.bytes == other.bytes
     }
@@ -106,7 +109,7 @@ impl<T> From<Vec<u8>> for Serde<T> {
     }
 }
 
-// SAFETY: everything is that of a vector of bytes, the layout too: the same words, with the same meaning.
+// SAFETY: everything is that of a vector of bytes, including the layout: the same words, with the same meaning.
 unsafe impl<'p, T> Persist<'p> for Serde<T> {
     const NAME: &'static str = <Vec<u8> as Persist<'p>>::NAME;
     const LAYOUT: u64 = <Vec<u8> as Persist<'p>>::LAYOUT;

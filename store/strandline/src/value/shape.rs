@@ -1,21 +1,21 @@
-//! Names of types, as a pool describes them.
+//! The names of types in a pool's descriptions.
 
 use std::sync::Arc;
 
-/// How deep types may be nested that a pool describes.
+/// The largest nesting depth of types that a pool describes.
 pub(crate) const DEEPEST: usize = 64;
 
-/// A type by its name.
+/// A type, parsed from its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Unit,
     Bool,
     Char,
-    /// A number of so many bits, in one word or two.
+    /// A number with this many bits, in one word or two.
     Unsigned(u32),
     Signed(u32),
     Float(u32),
-    /// `usize`, or with a sign `isize`: a word.
+    /// `usize`, or `isize` if `true`, which takes one word.
     Size(bool),
     Duration,
     String,
@@ -23,15 +23,15 @@ pub(crate) enum Shape {
     Vec(Box<Shape>),
     Array(Box<Shape>, usize),
     Tuple(Vec<Shape>),
-    /// A type of this name that is stored as the shape; a range as two of it.
+    /// A type with this name that is stored as the shape. A range is stored as two values of it.
     As(&'static str, Box<Shape>),
     /// A structure or an enumeration.
     Named(String),
-    /// A pointer or a collection, as it is described. What it leads to may lead back to it: [`Target`] reads on.
+    /// A pointer or a collection, as it is described. Its target may contain the same type again, so it is only parsed on demand, by [`Target`].
     Handle(Arc<str>),
 }
 
-/// Shapes without parts and parameters, with their names.
+/// Shapes without parts and without parameters, with their names.
 static SCALARS: [(&str, Shape); 19] = [
     ("()", Shape::Unit),
     ("bool", Shape::Bool),
@@ -54,7 +54,7 @@ static SCALARS: [(&str, Shape); 19] = [
     ("String", Shape::String),
 ];
 
-/// The shape of a type without parameters that is stored as another one.
+/// Returns the shape of a type without parameters that is stored as another type.
 fn stored_as(name: &str) -> Option<Shape> {
     let unsigned = Shape::Unsigned;
     let socket6 = || Shape::Tuple([128, 16, 32, 32].map(unsigned).to_vec());
@@ -85,7 +85,7 @@ fn stored_as(name: &str) -> Option<Shape> {
     Some(Shape::As(name, Box::new(shape)))
 }
 
-/// The shape of a type with one parameter that is stored as another one.
+/// Returns the shape of a type with one parameter that is stored as another type.
 fn stored_as_with(name: &str, inside: Shape) -> Option<Shape> {
     let (name, shape) = match name {
         "NonZero" => ("NonZero", inside),
@@ -98,7 +98,7 @@ fn stored_as_with(name: &str, inside: Shape) -> Option<Shape> {
     Some(Shape::As(name, Box::new(shape)))
 }
 
-/// What a pointer or a collection leads to.
+/// The target of a pointer or a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Ptr(Part),
@@ -113,13 +113,13 @@ pub(crate) enum Target {
 /// A parameter of a pointer's or a collection's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// As it is described.
+    /// The parameter's name, as it is described.
     pub name: String,
     pub shape: Shape,
 }
 
 impl Target {
-    /// That of the pointer or collection that is described as `type_name`.
+    /// Returns the target of the pointer or collection that is described as `type_name`.
     pub fn of(type_name: &str) -> Option<Self> {
         match type_name {
             "Text" => return Some(Self::Text),
@@ -148,7 +148,7 @@ impl Target {
 }
 
 impl Shape {
-    /// The shape of the type that is described as `type_name`; `None` for what is not known.
+    /// Returns the shape of the type that is described as `type_name`, or `None` if it is unknown.
     pub fn of(type_name: &str) -> Option<Self> {
         let mut rest = type_name;
         let shape = Self::read(&mut rest, 0)?;
@@ -199,7 +199,7 @@ impl Shape {
         }
     }
 
-    /// The shape of a type with one or two parameters, which is described as `all`.
+    /// Returns the shape of a type with one or two parameters that is described as `all`.
     fn with_parameters(name: &str, first: Self, second: Option<Self>, all: Arc<str>) -> Option<Self> {
         match (name, second) {
             ("Option", None) => Some(Self::Option(Box::new(first))),
@@ -215,7 +215,7 @@ impl Shape {
         }
     }
 
-    /// The name of the type without its parameters: all that layouts have of what a pointer or a collection leads to.
+    /// Returns the type's name without its parameters. Layouts include only this name of the target of a pointer or collection.
     pub fn name(&self) -> &str {
         match self {
             Self::Vec(_) => "Vec",
@@ -229,7 +229,7 @@ impl Shape {
         }
     }
 
-    /// Words that every value of a shape without parts takes; `None` where they differ.
+    /// Returns the number of words of every value of a shape without parts, or `None` if values differ in size.
     pub fn size(&self) -> Option<usize> {
         match self {
             Self::String | Self::Vec(_) => None,
@@ -239,7 +239,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of a value without parts where it is packed; `None` where it cannot be.
+    /// Returns the number of bytes of a packed value without parts, or `None` if it cannot be packed.
     pub fn packed_bytes(&self) -> Option<usize> {
         match self {
             Self::Unit => Some(0),
@@ -252,7 +252,7 @@ impl Shape {
         }
     }
 
-    /// Returns whether it is a number of up to eight bytes.
+    /// Returns whether the shape is a number of up to eight bytes.
     pub fn is_number(&self) -> bool {
         match self {
             Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) => *bits <= 64,
@@ -262,12 +262,12 @@ impl Shape {
     }
 }
 
-/// The name that a type was given, without the number that tells it from others of the same name.
+/// Returns the name that the program gave a type, without the number that distinguishes it from others of the same name.
 pub(crate) fn own_name(name: &str) -> &str {
     name.split_once('#').map_or(name, |(own, _)| own)
 }
 
-/// What of `all` is before `rest`, which is its end.
+/// Returns the part of `all` before `rest`, which is its end.
 fn until(all: &str, rest: &str) -> Arc<str> {
     all[..all.len() - rest.len()].into()
 }

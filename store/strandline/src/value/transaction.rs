@@ -1,4 +1,4 @@
-//! Typed transactions, through which values are read and written: what a closure is lent.
+//! Typed transactions, through which closures read and write values.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
@@ -9,8 +9,8 @@ use strandline_core::error::{Error, Result};
 use strandline_core::structures::Walk;
 use strandline_core::transaction::Abort;
 
-/// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: a pointer or collection
-/// of one transaction or pool is of another type than those of any other, and none outlives its transaction.
+/// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: the pointers and collections of one transaction or pool
+/// have other types than those of any other, and cannot outlive their transaction.
 ///
 /// ```
 /// # use strandline::*;
@@ -33,17 +33,17 @@ use strandline_core::transaction::Abort;
 pub struct View<'p, C: Control = Stm> {
     inner: RefCell<&'p mut engine::Tx<C>>,
     operations: Cell<u64>,
-    /// The number of the database whose transaction it is; 0 if it is a store's.
+    /// The number of the transaction's database, or 0 in a transaction of a store.
     database: Cell<u64>,
-    /// How deep collections are that are being destroyed with others.
+    /// The nesting depth of collections that are being destroyed together.
     depth: Cell<u32>,
-    /// Whether the transaction may write.
+    /// True if the transaction may write.
     writes: bool,
-    /// Items that were popped from queues: their memory may hold others by now.
+    /// Number of items that were popped from queues. Their memory may hold other items by now.
     pub(crate) popped: Cell<u64>,
 }
 
-/// A transaction that reads and writes: all of it happens, or nothing. It can do all that a [`View`] can.
+/// A transaction that reads and writes. Either all its writes take effect, or none does. It has all methods of a [`View`].
 ///
 /// ```
 /// # use strandline::*;
@@ -72,7 +72,7 @@ impl<'p, C: Control> Deref for Tx<'p, C> {
     }
 }
 
-/// `Debug` for what holds a transaction: its name.
+/// Implements `Debug` for types that hold a transaction, by their name only.
 macro_rules! debug_as_name {
     ($($name:ident<$($brand:lifetime),*; $($parameter:ident),*>)*) => {
         $(impl<$($parameter,)* C: $crate::value::transaction::Control> std::fmt::Debug
@@ -96,7 +96,7 @@ impl<'p, C: Control> Tx<'p, C> {
 }
 
 impl<'p, C: Control> View<'p, C> {
-    /// `writes`: whether the transaction may write.
+    /// `writes` says whether the transaction may write.
     pub(crate) fn new(inner: &'p mut engine::Tx<C>, writes: bool) -> Self {
         Self {
             inner: RefCell::new(inner),
@@ -108,7 +108,7 @@ impl<'p, C: Control> View<'p, C> {
         }
     }
 
-    /// Runs `body`, which destroys what is in a collection, and is refused where that is too deep for the stack.
+    /// Runs `body`, which destroys what is in a collection, and returns an error if collections are nested too deeply for the stack.
     pub(crate) fn deeper(&self, body: impl FnOnce() -> Result<()>) -> Result<()> {
         const DEEPEST: u32 = 100;
         if self.depth.get() == DEEPEST {
@@ -122,14 +122,14 @@ impl<'p, C: Control> View<'p, C> {
         done
     }
 
-    /// Lets the calling thread read, if nothing is under way.
+    /// Admits the calling thread to the pool's memory, unless an operation is running.
     pub(crate) fn admit_thread(&self) {
         if let Ok(tx) = self.inner.try_borrow() {
             tx.admit_thread();
         }
     }
 
-    /// Makes it a transaction of a database, whose tables can be used in it.
+    /// Makes this a transaction of a database, whose tables can then be used in it.
     #[inline]
     pub(crate) fn belongs_to(&self, database: u64) {
         self.database.set(database);
@@ -140,19 +140,19 @@ impl<'p, C: Control> View<'p, C> {
         self.database.get()
     }
 
-    /// How many operations the transaction has run so far.
+    /// Returns the number of operations that the transaction has run so far.
     pub(crate) fn operations(&self) -> u64 {
         self.operations.get()
     }
 
-    /// Begins one operation, which ends when what this returns is dropped; `None`: one is under way, which called what a user wrote.
+    /// Begins an operation, which ends when the result is dropped. Returns `None` during an operation, which has then called code of the user.
     #[inline]
     pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut engine::Tx<C>>> {
         self.operations.set(self.operations.get() + 1);
         self.inner.try_borrow_mut().ok()
     }
 
-    /// Notes that the next operation is a step of `walk`.
+    /// Makes the next operation a step of `walk`.
     pub(crate) fn begin_step(&self, walk: &mut Walk) {
         if self.writes {
             walk.goes_on(self.operations() + 1);
@@ -170,7 +170,8 @@ impl<'p, C: Control> View<'p, C> {
     }
 }
 
-/// The result of an operation that failed. Why its transaction's runner says in the end, and a snapshot at once.
+/// Returns the result of an operation that failed. The error of a snapshot is returned here; that of a transaction is returned by its runner at the
+/// end.
 #[cold]
 #[inline(never)]
 pub(crate) fn interrupted<C: Control, R>(tx: &mut engine::Tx<C>, why: Abort) -> Result<R> {

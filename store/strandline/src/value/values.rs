@@ -1,4 +1,4 @@
-//! What can be kept in a pool of Rust's own types.
+//! The values of Rust's own types that a pool can hold.
 //!
 //! ```text
 //! numbers    a word each, of 128 bits two
@@ -6,8 +6,8 @@
 //! option     0, or 1 and the value; as long as one with a value where all of these have one size
 //! ```
 //!
-//! A string that stands alone, as a map's value or an item of a queue, has no word for its length. As packed elements of lists (`lists.rs`) numbers and
-//! the mark of an option take only the bytes that they need.
+//! A string that stands alone, as a map's value or an item of a queue, has no word for its length. In packed elements of lists (`lists.rs`), numbers
+//! and the marks of options take only the bytes that they need.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::transaction::{Control, Tx};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
 
-/// Takes the next word.
+/// Takes and returns the next word.
 #[inline]
 pub(super) fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
     let (&word, rest) = from.split_first().ok_or(Invalid)?;
@@ -26,38 +26,38 @@ pub(super) fn next(from: &mut &[u64]) -> Result<u64, Invalid> {
     Ok(word)
 }
 
-/// Takes the next `count` words.
+/// Takes and returns the next `count` words.
 #[inline]
 pub(super) fn take<'w>(from: &mut &'w [u64], count: usize) -> Result<&'w [u64], Invalid> {
     layout::take(from, Some(count)).ok_or(Invalid)
 }
 
-/// Stores one word; returns those behind.
+/// Stores one word, and returns the remaining words.
 #[inline]
 pub(super) fn put(word: u64, into: &mut [u64]) -> &mut [u64] {
-    let (first, rest) = into.split_first_mut().expect("there is room for what `words` says");
+    let (first, rest) = into.split_first_mut().expect("the buffer has as many words as `words` returned");
     *first = word;
     rest
 }
 
-/// Stores some bytes; returns those behind.
+/// Stores some bytes, and returns the remaining bytes.
 pub(super) fn put_bytes<const N: usize>(bytes: [u8; N], into: &mut [u8]) -> &mut [u8] {
-    let (first, rest) = into.split_first_chunk_mut().expect("there is room for what `PACKED` says");
+    let (first, rest) = into.split_first_chunk_mut().expect("the buffer has as many bytes as `PACKED`");
     *first = bytes;
     rest
 }
 
-/// Takes the next bytes.
+/// Takes and returns the next bytes.
 pub(super) fn next_bytes<const N: usize>(from: &mut &[u8]) -> Result<[u8; N], Invalid> {
     let (bytes, rest) = from.split_first_chunk().ok_or(Invalid)?;
     *from = rest;
     Ok(*bytes)
 }
 
-/// One word: a value as its number, and back. As a packed element it is a number of the type `$packed`.
+/// Implements [`Persist`] for a type whose values are stored as a number in one word. A packed element is a number of the type `$packed`.
 macro_rules! persist_word {
     ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, $packed:ty, { $($more:item)* }) => {
-        // SAFETY: a number, and no handle; the layout is the name's, which no other type has.
+        // SAFETY: the value is a number and has no handles. The layout is computed from the name, which no other type has.
         unsafe impl<'p> Persist<'p> for $type {
             const NAME: &'static str = $name;
             const LAYOUT: u64 = layout::begin($name, 0);
@@ -90,10 +90,10 @@ macro_rules! persist_word {
             }
             $($more)*
         }
-        // SAFETY: a word.
+        // SAFETY: the value always has one word.
         unsafe impl Fixed<'_> for $type {}
     };
-    // In a vector, elements lie side by side.
+    // Elements of vectors are stored side by side.
     ($type:ty, $name:expr, |$value:ident| $to:expr, |$word:ident| $from:expr, $packed:ty) => {
         persist_word!($type, $name, |$value| $to, |$word| $from, $packed, {
             const IS_NUMBER: bool = true;
@@ -176,10 +176,11 @@ persist_word!(
     {}
 );
 
-/// Two words: from two numbers. As a packed element the second one is of the type `$packed`.
+/// Implements [`Persist`] for a type whose values are stored as two numbers in two words. In a packed element the second number is of the type
+/// `$packed`.
 macro_rules! persist_wide {
     ($type:ty, $name:expr, |$value:ident| $to:expr, |$low:ident, $high:ident| $from:expr, $packed:ty) => {
-        // SAFETY: two numbers, and no handle; the layout is the name's, which no other type has.
+        // SAFETY: the value consists of two numbers and has no handles. The layout is computed from the name, which no other type has.
         unsafe impl<'p> Persist<'p> for $type {
             const NAME: &'static str = $name;
             const LAYOUT: u64 = layout::begin($name, 0);
@@ -214,7 +215,7 @@ macro_rules! persist_wide {
                 $from
             }
         }
-        // SAFETY: two words.
+        // SAFETY: the value always has two words.
         unsafe impl Fixed<'_> for $type {}
     };
 }
@@ -248,7 +249,7 @@ impl Root for () {
     type At<'p> = ();
 }
 
-// SAFETY: no word at all.
+// SAFETY: the value has no words.
 unsafe impl<'p> Persist<'p> for () {
     const NAME: &'static str = "()";
     const LAYOUT: u64 = layout::begin("()", 0);
@@ -271,10 +272,10 @@ unsafe impl<'p> Persist<'p> for () {
     }
 }
 
-// SAFETY: no word.
+// SAFETY: the value has no words.
 unsafe impl Fixed<'_> for () {}
 
-/// The collections of something that iterates over values of `T`.
+/// Implements the methods for collections by iterating over values of `T`.
 macro_rules! owns_those_of {
     ($of:ident) => {
         const OWNS: bool = $of::OWNS;
@@ -292,7 +293,8 @@ macro_rules! owns_those_of {
 }
 pub(super) use owns_those_of;
 
-// SAFETY: words of `T`, as `T` stores them, after a number or for values that are not all zeros; `T`'s layout is part of this one.
+// SAFETY: the option stores the words of `T`, as `T` stores them. A number before them says whether there is a value; it is left out if no value of
+// `T` is all zeros. `T`'s layout is part of this layout.
 unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
     const NAME: &'static str = "Option";
     const LAYOUT: u64 = layout::field(layout::begin("Option", 0), "", T::LAYOUT);
@@ -366,10 +368,10 @@ unsafe impl<'p, T: Persist<'p>> Persist<'p> for Option<T> {
     owns_those_of!(T);
 }
 
-// SAFETY: as many words as `T` takes, and perhaps one.
+// SAFETY: the option always has the words of `T`, and perhaps one more.
 unsafe impl<'p, T: Fixed<'p>> Fixed<'p> for Option<T> {}
 
-// SAFETY: bytes, and no handle.
+// SAFETY: the value consists of bytes and has no handles.
 unsafe impl<'p> Persist<'p> for String {
     const NAME: &'static str = "String";
     const LAYOUT: u64 = layout::begin("String", 0);
@@ -408,7 +410,7 @@ unsafe impl<'p> Persist<'p> for String {
     }
 }
 
-/// The words that hold some bytes, filled up with zeros.
+/// Copies bytes to the words that hold them, and pads the last word with zeros.
 pub(crate) fn to_words(from: &[u8], into: &mut [u64]) {
     u8::store_slice(from, into);
 }
@@ -468,7 +470,7 @@ mod tests {
     fn comes_back<T: for<'p> Persist<'p> + PartialEq + std::fmt::Debug>(value: &T) {
         let (words, bytes) = words(value);
         assert_eq!(T::decode(&words, bytes, Stored::new()).as_ref(), Ok(value));
-        // And inside another one.
+        // The value is also checked as a part of another value.
         let mut inside = vec![u64::MAX; value.words() + 1];
         assert_eq!(value.store(&mut inside), [u64::MAX]);
         let mut rest = inside.as_slice();
@@ -492,7 +494,7 @@ mod tests {
             }
         }
 
-        /// Whatever the words are, they are a value or none, and what is read is bounded by them.
+        /// Words are a valid value or an error, whatever they are, and they bound how much is read.
         #[test]
         fn damaged_words_are_no_harm(
             value in person(), at: prop::sample::Index, word in prop_oneof![any::<u64>(), 0u64..9], cut: prop::sample::Index,
@@ -513,11 +515,11 @@ mod tests {
         assert_eq!(Small::SIZE, Some(1 + 3));
         assert_eq!((Person::SIZE, Like::SIZE, <(String, u8)>::SIZE), (None, None, None));
         assert_eq!(vec![1u16, 2, 3, 4, 5].words(), 1 + 2);
-        // A value of another version of the type is none.
+        // A value of another version of the type is not valid.
         let (mut words, bytes) = words(&Like::All);
         words[0] ^= 1;
         assert_eq!(Like::decode(&words, bytes, Stored::new()), Err(Invalid));
-        // Nor is a length that the block does not have.
+        // A length that is greater than the block is not valid, either.
         assert_eq!(Vec::<()>::decode(&[u64::MAX], 8, Stored::new()), Err(Invalid));
         assert_eq!(Vec::<u64>::load(&mut &[u64::MAX, 1][..], Stored::new()), Err(Invalid));
     }

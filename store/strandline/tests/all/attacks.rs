@@ -1,4 +1,4 @@
-//! Attacks on a pool, for property tests and for the fuzzer (`fuzz/`): damaged bytes, and kills amid operations.
+//! Attacks on a pool, for property tests and for the fuzzer (`fuzz/`): damaged bytes, and kills between operations.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn options(domain: Domain) -> Options {
     Options { domain, geometry, sync, lock_bits: 8, ..Options::default() }
 }
 
-/// Takes all items, and more even after an error: an iteration must end, with no more items than the pool has words.
+/// Takes all items, and goes on even after an error. The iteration must end, with no more items than the pool has words.
 fn drain<T>(items: Result<impl Iterator<Item = Result<T>>>) -> Result<()> {
     let mut failed = Ok(());
     for (number, item) in items?.enumerate() {
@@ -35,7 +35,7 @@ fn drain<T>(items: Result<impl Iterator<Item = Result<T>>>) -> Result<()> {
     failed
 }
 
-/// Does everything that a program may; errors are as good as results.
+/// Calls everything that a program may call. Errors are as good as results.
 fn use_everything(store: &Store<All>) {
     let _ = store.check();
     let _ = store.read(|tx, root| drain(Ok(root.get(tx)?.hashed.iter(tx))));
@@ -107,7 +107,7 @@ fn use_everything(store: &Store<All>) {
     let _ = store.usage();
 }
 
-/// Walks over it as a program that does not know its types. It finds damage if one that does finds some.
+/// Walks over the pool like a program that does not know its types. It must find damage if a program that knows the types finds some.
 fn walk_described(path: &Path, domain: Domain) {
     let Ok(pool) = DynamicStore::open_read_only(path, &options(domain)) else { return };
     let found = pool.check();
@@ -120,7 +120,7 @@ fn walk_described(path: &Path, domain: Domain) {
     });
     drop(pool);
     let Ok(store) = Store::<All>::open_read_only(path, &options(domain)) else { return };
-    // Without a description there is no walk.
+    // Without a description there can be no walk.
     if let (Ok(found), Ok(expected)) = (found, store.check()) {
         assert_eq!(found.is_empty(), expected.is_empty(), "{found:?} {expected:?}");
     }
@@ -128,7 +128,7 @@ fn walk_described(path: &Path, domain: Domain) {
 
 type Files = Vec<(&'static str, Vec<u8>)>;
 
-/// A pool's files, whole: closed, or as a kill would leave them.
+/// Returns the complete files of a pool that was closed, or that a kill has left.
 fn make_image(domain: Domain, clean: bool) -> Files {
     let folder = folder();
     let store =
@@ -165,30 +165,30 @@ fn put(files: &[(&'static str, Vec<u8>)], folder: &Path) {
     }
 }
 
-/// A folder of its own, in memory where there is such a place: nothing here needs a disk.
+/// Returns a new folder, in memory if the system has such a place: these tests do not need a disk.
 fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-/// Bytes that are overwritten.
+/// Bytes to be overwritten.
 #[derive(Clone, Copy, Debug)]
 pub struct Damage {
-    /// Which file, of those that there are.
+    /// Selects the file.
     pub file: u32,
-    /// Which word, of those in use.
+    /// Selects the word, among those in use.
     pub word: u32,
     /// The new bytes.
     pub value: u64,
-    /// How many of them, 1 to 8.
+    /// The number of bytes that are written, 1 to 8.
     pub bytes: u8,
 }
 
-/// Reports an image on which a long run spends more than 10 seconds, while it does, and ends the process. Prints the slowest one. A run
+/// In a long run, reports an image on which the run spends more than 10 seconds, and ends the process. At the end it prints the slowest image. A run
 /// of the usual length measures nothing.
 struct Watch(Option<Instant>);
 
-/// The images in progress, by the threads that use them.
+/// The images in progress, by the names of the threads that use them.
 static WATCHED: Mutex<BTreeMap<String, (Instant, String)>> = Mutex::new(BTreeMap::new());
 static SLOWEST: Mutex<Duration> = Mutex::new(Duration::ZERO);
 
@@ -237,23 +237,22 @@ impl Drop for Watch {
     }
 }
 
-/// The length of `contents` without the zeros at its end.
+/// Returns the length of `contents` without the zeros at its end.
 fn without_zeros(contents: &[u8]) -> usize {
     const PAGE: usize = 4096;
-    // Pages are compared as a whole, since this program is not optimised.
+    // Whole pages are compared, since this program is compiled without optimisation.
     let last = contents.chunks(PAGE).rposition(|page| page != &[0; PAGE][..page.len()]);
     let pages = last.map_or(0, |last| contents.len().min((last + 1) * PAGE));
     contents[..pages].iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
 }
 
-/// Opens a pool with damaged bytes, and uses it: an error or another value are as good as any, a panic or a wild read or
-/// write are not.
+/// Opens a pool with damaged bytes, and uses it. An error or a wrong value is acceptable, but not a panic or an access outside the pool.
 pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     let mut files = image(domain, clean);
     for &Damage { file, word, value, bytes } in damage {
         let file = file as usize % files.len();
         let contents = &mut files[file].1;
-        // Bytes that are in use: zeros of the heap say nothing.
+        // Only bytes in use are damaged: zeros of the heap mean nothing.
         let used = without_zeros(contents);
         let at = word as usize % used.div_ceil(8).max(1) * 8;
         let end = (at + usize::from(bytes.clamp(1, 8))).min(contents.len());
@@ -273,34 +272,33 @@ pub fn open_damaged(domain: Domain, clean: bool, damage: &[Damage]) {
     }
 }
 
-/// A word that is in use, and what becomes of it.
+/// A word in use, and its replacement.
 #[derive(Clone, Copy, Debug)]
 pub struct Aimed {
-    /// Which word, of those that hold something or lie beside one that does.
+    /// Selects the word, among those that are not zero or are next to one that is not.
     pub word: u32,
     pub change: Change,
 }
 
-/// What a word is replaced by.
+/// The replacement of a word.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// 2^64 less so much.
+    /// 2^64 minus this number.
     FromTheEnd(u8),
-    /// The word plus so many eighths, up or down.
+    /// The word plus this number of eighths, which may be negative.
     By(i8),
-    /// The address of the word so many words on, with the bit that marks tables, layers and colours.
+    /// The address of the word this many words further, with the bit that marks tables, layers and colours.
     Itself(i8, bool),
-    /// What another word in use holds.
+    /// The content of another word in use.
     Another(u32),
     /// The address of another word in use.
     AddressOf(u32),
-    /// One bit is inverted.
+    /// The word with one bit inverted.
     Bit(u8),
     Value(u64),
 }
 
-/// The words of an image of the heap's file that lie behind its header and logs and hold something, or have a neighbour
-/// that does.
+/// Returns the words of a heap, after its header and logs, that are not zero or are next to one that is not.
 fn in_use(heap: &[u8]) -> Vec<usize> {
     let layout = strandline_core::layout::Layout::new(options(Domain::Process).geometry).unwrap();
     let begin = layout.root(0).offset() as usize / 8;
@@ -308,18 +306,18 @@ fn in_use(heap: &[u8]) -> Vec<usize> {
     (begin..heap.len() / 8).filter(|&number| (number - 1..number + 2).any(word)).collect()
 }
 
-/// The places in a closed pool's heap whose words are in use.
+/// The indices of the words in use in a closed pool's heap.
 static WORDS: LazyLock<Vec<usize>> = LazyLock::new(|| {
     in_use(&image(Domain::Process, true)[0].1).into_iter().map(|number| 8 * number).collect()
 });
 
-/// As `open_damaged`, with the damage where structures are: tags, links, lengths, keys, bitmaps and the chunk table.
+/// Like `open_damaged`, but damages words of structures: tags, links, lengths, keys, bitmaps and the chunk table.
 pub fn open_aimed(damage: &[Aimed]) {
     let damage = damage.iter().map(|&Aimed { word, change }| (place(word), change));
     open_changed(&damage.collect::<Vec<_>>());
 }
 
-/// The heap of a closed pool with this damage.
+/// Returns the heap of a closed pool with this damage.
 pub fn damaged_heap(damage: &[Aimed]) -> Vec<u8> {
     let mut heap = image(Domain::Process, true).swap_remove(0).1;
     change(
@@ -347,7 +345,7 @@ fn word_at(heap: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(heap[at..at + 8].try_into().unwrap())
 }
 
-/// Changes words at these places of a heap.
+/// Changes the words with these indices in a heap.
 fn change(heap: &mut [u8], changes: &[(usize, Change)]) {
     for &(at, change) in changes {
         let read = |at: usize| word_at(heap, at);
@@ -366,7 +364,7 @@ fn change(heap: &mut [u8], changes: &[(usize, Change)]) {
     }
 }
 
-/// Opens a pool with changed words at these places of its heap, and uses it.
+/// Opens a pool after these words of its heap were changed, and uses it.
 fn open_changed(changes: &[(usize, Change)]) {
     let mut files = image(Domain::Process, true);
     change(&mut files[0].1, changes);
@@ -381,10 +379,10 @@ fn open_changed(changes: &[(usize, Change)]) {
     }
 }
 
-/// One transaction: its operations, and whether it is given up in the end.
+/// One transaction: its operations, and whether it is rolled back at the end.
 pub type Transaction = (Vec<Operation>, bool);
 
-/// What a pool opened from a copy of the file, taken now, holds.
+/// Returns the content of the pool that is opened from a copy of the file, taken now.
 fn after_a_kill(path: &Path, image: &Path) -> Contents {
     std::fs::copy(path, image).unwrap();
     let store = Store::<All>::open_existing(image, &options(Domain::Process)).unwrap();
@@ -393,11 +391,11 @@ fn after_a_kill(path: &Path, image: &Path) -> Contents {
     found.unwrap()
 }
 
-/// In the `Process` domain the file is what a kill leaves: after each transaction it holds all of it, and in the midst of one
-/// nothing of it. Bit n of `images` says whether transaction n, modulo 32, is looked at.
+/// Checks that in the `Process` domain the file is always in the state that a kill may leave: after each transaction it has all of its writes, and in
+/// the middle of one it has none. Bit n of `images` says whether transaction n, modulo 32, is checked.
 ///
 /// # Panics
-/// It is not so.
+/// Panics if the check fails.
 pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
     let folder = folder();
     let (path, image) = (folder.path().join("pool"), folder.path().join("image"));
@@ -421,7 +419,7 @@ pub fn operate_and_kill(transactions: &[Transaction], images: u32) {
                 let right: Vec<_> = operations.iter().map(|operation| expected.apply(operation)).collect();
                 assert_eq!(outcomes, right, "{operations:?}");
             }
-            // Nothing has happened.
+            // The transaction has changed nothing.
             Err(Error::Aborted | Error::Full { .. }) => {}
             Err(error) => panic!("{operations:?}: {error}"),
         }

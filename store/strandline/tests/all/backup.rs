@@ -1,4 +1,4 @@
-//! Copies of a pool, taken while transactions run.
+//! Copies of a pool that are made while transactions run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ struct Bank<'p> {
     transfers: u64,
 }
 
-/// A log so small that checkpoints run all the time.
+/// The log is so small that checkpoints run all the time.
 fn options() -> Options {
     Options {
         geometry: Geometry { size: 4 << 20, logs: 8, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
@@ -98,13 +98,13 @@ fn copy_while_transactions_run<C: Control<Memory = Native>>(options: &Options) {
     assert!(matches!(bank.backup(&copies[0]), Err(Error::Io { .. })), "it exists already");
     for (copy, before) in copies.iter().zip(known) {
         assert!(!log_path(copy).exists() && inspect(copy, Schemes::default()).unwrap().in_use.is_none());
-        // Cleanly closed: any domain opens it.
+        // The copy was closed cleanly, so that any domain opens it.
         let other = if options.domain == Domain::Sync { Domain::Process } else { Domain::Sync };
         let restored =
             Store::<Bank>::open_existing(copy, &Options { domain: other, ..options.clone() }).unwrap();
         let (sum, transfers) = total(&restored).unwrap();
         assert_eq!(sum, 500 * 100);
-        assert!(transfers >= before, "what was acknowledged before the copy began is in it");
+        assert!(transfers >= before, "writes that were acknowledged before the copy began are in it");
         restored.usage().unwrap();
         restored.write(|tx, root| root.update(tx, |bank| bank.transfers = 0)).unwrap();
     }
@@ -136,7 +136,7 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     assert!(report.classes.iter().map(|class| class.allocated).sum::<u64>() > 0);
 
     let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    // A size in the root's description that cannot be (found by the fuzzer).
+    // An impossible size in the root's description (found by the fuzzer).
     let mut word = [0; 8];
     file.read_exact_at(&mut word, layout.root(0).offset()).unwrap();
     let size_at = u64::from_le_bytes(word) + 3 * 8;
@@ -148,7 +148,7 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     }
     file.write_all_at(&word, size_at).unwrap();
     assert_eq!(check(&path, Schemes::default()).unwrap().damage, Vec::<String>::new());
-    // A root that leads nowhere.
+    // A root whose address is outside of the pool.
     file.write_all_at(&u64::MAX.to_le_bytes(), layout.root(3).offset()).unwrap();
     let report = check(&path, Schemes::default()).unwrap();
     assert_eq!((report.damage.len(), report.roots.len()), (1, 2));
@@ -156,13 +156,13 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     file.write_all_at(&[0xff; 8], layout.chunk_table.offset()).unwrap();
     let damage = check(&path, Schemes::default()).unwrap().damage;
     assert!(damage[0].contains("chunk 0"), "{damage:?}");
-    // A header that does not fit its checksum.
+    // A header that does not have its checksum.
     file.write_all_at(&[1], 100).unwrap();
     let damage = check(&path, Schemes::default()).unwrap().damage;
     assert!(damage[0].contains("header"), "{damage:?}");
 }
 
-/// What plain stores leave is no state to keep.
+/// A pool that plain stores have written has no consistent state to copy.
 #[test]
 fn a_pool_without_isolation_is_not_copied() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn a_pool_without_isolation_is_not_copied() {
     drop(worker);
 }
 
-/// A pool takes the disk space that it needs, up to the size that was reserved.
+/// A pool takes the disk space that it needs, up to the reserved size.
 #[test]
 fn a_pool_grows_on_demand() {
     use std::os::unix::fs::MetadataExt;
@@ -199,7 +199,7 @@ fn a_pool_grows_on_demand() {
             })
             .unwrap();
         }
-        // Before any of it was written by a checkpoint, the space was there; and before any of it was written at all.
+        // The disk space was there before a checkpoint wrote to it, and even before anything was written.
         let mut worker = bank.pool().worker().unwrap();
         worker.run(|tx| tx.alloc(10 << 20)).unwrap();
         drop(worker);

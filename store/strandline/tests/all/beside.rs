@@ -1,11 +1,11 @@
-//! Reads and snapshots beside everything that reuses freed memory: compaction, undo journals of large transactions, growth,
-//! values and their removal; in both controls and in each domain.
+//! Reads and snapshots beside everything that reuses freed memory: compaction, undo journals of large transactions, growth, and the replacement and
+//! removal of values; under both controls and in each domain.
 //!
-//! Freed memory may be read by a transaction that began before, and by a snapshot for as long as it exists. So whatever stores to a
-//! freed chunk outside a transaction must be noticed by the one and wait for the other. Each row here tells from its own
-//! bytes whether it is whole: all of them are the same, and how many there are follows from a second table.
+//! A transaction that began earlier may read freed memory, and a snapshot may do so as long as it exists. So a store to a freed chunk outside of a
+//! transaction must be noticed by such a transaction, and must wait for such a snapshot. Each row here shows by its own bytes whether it is intact:
+//! all its bytes are the same, and a second table determines their number.
 //!
-//! `STRANDLINE_CASES=10000000 cargo test --release -p strandline --test all beside_everything -- --nocapture` checks so many rows.
+//! `STRANDLINE_CASES=10000000 cargo test --release -p strandline --test all beside_everything -- --nocapture` checks this number of rows.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use strandline_core::{Pool, Read, Runner, Transaction};
 #[derive(Persist)]
 struct Shelf<'p> {
     rows: OrderedMap<'p, u64, Vec<u8>>,
-    /// What each row was made from: [`row`].
+    /// The seed of each row, from which [`row`] makes the row.
     seeds: OrderedMap<'p, u64, u64>,
     /// The sum of all seeds.
     sum: u64,
@@ -34,7 +34,7 @@ struct Shelf<'p> {
 
 const DOMAINS: [Domain; 3] = [Domain::Sync, Domain::Process, Domain::Flush];
 
-/// A log of 256 KB, so that a large transaction is cheap, and a file that grows from nothing.
+/// The log has 256 KB, so that a large transaction is cheap. The file grows from its smallest size.
 fn options(domain: Domain, size: u64) -> Options {
     Options {
         geometry: Geometry { size, logs: 16, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
@@ -62,15 +62,16 @@ where
     .unwrap()
 }
 
-/// More bytes than a log of these options has.
+/// More bytes than fit into a log with these options.
 const LARGE: usize = 1 << 20;
 
-/// Rows of 60 kB, which a snapshot sees, are removed; then one transaction needs a journal, which takes free chunks. What is wrong then.
+/// Removes rows of 60 kB that a snapshot sees. Then a transaction needs an undo journal, which takes free chunks. Returns the problems that the
+/// snapshot finds.
 fn remove_rows_of_a_snapshot<C: Control<Memory = Native>>(domain: Domain) -> Result<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let store = create::<C>(&folder.path().join("pool"), &options(domain, 64 << 20));
     let rows = || (0..20u64).map(|key| (key, vec![key as u8 + 1; 60_000]));
-    // What the large transaction overwrites.
+    // The rows that the large transaction overwrites.
     let kept = || (100..130u64).map(|key| (key, vec![9; 60_000]));
     for (key, row) in rows().chain(kept()) {
         store.write(|tx, root| root.get(tx)?.rows.insert(tx, &key, &row).map(drop))?;
@@ -127,8 +128,8 @@ fn snapshots_outlive_large_transactions() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// In a read-only transaction that has read the first word of a block, which is then freed, `meanwhile` runs, and the rest is read:
-/// the words that it returns must be of one time. What it returned, if not.
+/// In a read-only transaction that has read the first word of a block which is then freed, runs `meanwhile` and reads the rest. The words must be of
+/// one moment; returns them if they are not.
 fn reads_beside<C: engine::Control<Memory = Native>>(
     control: C,
     domain: Domain,
@@ -173,7 +174,7 @@ fn reads_beside<C: engine::Control<Memory = Native>>(
             let first = tx.read(block)?;
             if std::mem::take(&mut waits) {
                 begun.send(()).unwrap();
-                // A library that has others wait for this transaction would be right, too.
+                // A library that makes others wait for this transaction would be correct, too.
                 let _ = wait_for_freed.recv_timeout(Duration::from_secs(20));
             }
             Ok(Some((first, tx.read(block.word(WORDS / 2))?, tx.read(block.word(WORDS - 1))?)))
@@ -210,17 +211,17 @@ fn a_reader_beside_a_large_transaction_sees_one_time() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Keys of rows.
+/// Number of keys of rows.
 const KEYS: u64 = 24;
-/// The one whose rows are larger than a log.
+/// The key with rows that are larger than a log.
 const LARGE_KEY: u64 = 0;
-/// Nothing at all happens for so long if threads hang.
+/// If nothing happens for this long, threads hang.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What a reader may have to say against the library, at most.
+/// The largest number of problems that a reader reports.
 const MOST_WRONG: usize = 20;
 
-/// The length of the row that a seed makes for a key, and the one byte, never zero, of which it consists. One key has rows that a log does not
-/// hold, some have rows that take chunks of their own.
+/// Returns the length of the row that a seed makes for a key, and the byte that fills it, which is never zero. One key has rows that do not fit into
+/// a log; some have rows that take whole chunks.
 fn row(key: u64, seed: u64) -> (usize, u8) {
     let mut random = fastrand::Rng::with_seed(seed);
     let bytes = match key {
@@ -232,19 +233,19 @@ fn row(key: u64, seed: u64) -> (usize, u8) {
 }
 
 fn is_row(found: &[u8], (bytes, byte): (usize, u8)) -> bool {
-    // Two comparisons of memory are quicker than one of each byte.
+    // Two comparisons of memory are faster than one comparison for each byte.
     found.len() == bytes && found[0] == byte && found[1..] == found[..bytes - 1]
 }
 
-/// What all threads of one round share.
+/// The state that all threads of one round share.
 struct Shared<C: Control<Memory = Native>> {
     store: Store<Shelf<'static>, C>,
     stop: AtomicBool,
-    /// Rows that were read and compared.
+    /// Number of rows that were read and compared.
     rows: AtomicU64,
-    /// Snapshots that were read to their end.
+    /// Number of snapshots that were read to their end.
     snapshots: AtomicU64,
-    /// Operations of all kinds.
+    /// Number of operations of all kinds.
     done: AtomicU64,
     wrong: Mutex<Vec<String>>,
 }
@@ -262,7 +263,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
         }
     }
 
-    /// One row and its seed.
+    /// Reads a row and its seed.
     fn pair<'p>(tx: &View<'p, C>, shelf: &Shelf<'p>, key: u64) -> Result<(Option<u64>, Option<Vec<u8>>)> {
         Ok((shelf.seeds.get(tx, &key)?, shelf.rows.get(tx, &key)?))
     }
@@ -284,7 +285,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
         }
     }
 
-    /// Plain reads: some rows with their seeds.
+    /// Reads some rows with their seeds in ordinary transactions.
     fn read(&self, mut random: fastrand::Rng) {
         while self.goes_on() {
             let mut keys: [u64; 4] = std::array::from_fn(|_| random.u64(1..KEYS));
@@ -304,7 +305,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
         }
     }
 
-    /// Snapshots, read as a whole, and again when others have gone on for a while.
+    /// Reads whole snapshots, and reads each again after others have made changes.
     fn take_snapshots(&self, mut random: fastrand::Rng) {
         while self.goes_on() {
             let snapshot = match self.store.snapshot() {
@@ -321,7 +322,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
                         }
                         before = Some(seeds);
                     }
-                    // It took more memory than there is.
+                    // The snapshot took more memory than there is.
                     Err(Error::SnapshotEnded { .. }) => break,
                     Err(error) => self.say(format!("at a snapshot: {error}")),
                 }
@@ -351,7 +352,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
         Ok(seeds)
     }
 
-    /// Other rows in the place of these; every fourth is removed. More than one log holds, if there are many.
+    /// Replaces rows by other ones, and removes every fourth. If there are many, they do not fit into a log.
     fn change(&self, random: &mut fastrand::Rng, keys: &[u64]) {
         let seeds: Vec<Option<u64>> =
             keys.iter().map(|_| (random.u32(..4) > 0).then(|| random.u64(..))).collect();
@@ -410,7 +411,7 @@ impl<C: Control<Memory = Native>> Shared<C> {
     }
 }
 
-/// All of that beside each other in a new pool, until so many rows were read. How many snapshots were read.
+/// Runs all of these threads side by side on a new pool, until this number of rows was read. Returns the number of snapshots that were read.
 fn run_beside<C: Control<Memory = Native>>(
     domain: Domain,
     rows: u64,
@@ -447,7 +448,7 @@ where
             if now != done {
                 (done, moved) = (now, Instant::now());
             } else if moved.elapsed() > PATIENCE {
-                // Threads that hang cannot be ended otherwise.
+                // There is no other way to end threads that hang.
                 eprintln!("reads beside everything: nothing has happened for {PATIENCE:?}, {domain:?}");
                 std::process::abort();
             }
@@ -475,7 +476,7 @@ fn reads_and_snapshots_beside_everything_are_right() {
     println!("beside everything: STRANDLINE_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut rows, mut snapshots, mut wrong) = (0, 0, Vec::new());
-    // A pool grows once only.
+    // Several pools are used, since a pool grows only once.
     let in_a_pool = cases.div_ceil(6).clamp(1, 100_000);
     while rows < cases && wrong.len() < MOST_WRONG {
         for domain in DOMAINS {
@@ -496,8 +497,8 @@ fn reads_and_snapshots_beside_everything_are_right() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Writers that keep three things true at each moment: one of the tables is called `moving …`; of `left` and `right` there are both or
-/// none; and each row of `rows` has its twin in `twins`.
+/// Writers that maintain three conditions at each moment: one of the tables is called `moving …`; `left` and `right` either both exist or neither
+/// does; and each row of `rows` has its twin in `twins`.
 fn write_tables<C: Control<Memory = Native>>(
     db: &Database<C>,
     writer: u64,
@@ -533,7 +534,7 @@ fn write_tables<C: Control<Memory = Native>>(
     Ok(())
 }
 
-/// What `list`, `check`, `space`, `usage` and `lost_memory` return while writers work.
+/// Checks the results of `list`, `check`, `space`, `usage` and `lost_memory` while writers work.
 fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pool");
@@ -561,7 +562,7 @@ fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
                 assert!(names.is_sorted(), "{names:?}");
                 assert_eq!(db.check().unwrap(), [""; 0]);
                 assert_eq!(db.lost_memory().unwrap().blocks, 0);
-                // The file only grows, and is never shorter than what is in it.
+                // The file only grows, and is never shorter than its content.
                 let used = db.usage().unwrap();
                 let space = db.space().unwrap();
                 assert!(
@@ -589,7 +590,7 @@ fn look_beside<C: Control<Memory = Native>>(domain: Domain, calls: u32) {
     assert_eq!(rows, twins);
 }
 
-/// `STRANDLINE_CASES=1000` makes so many calls of each.
+/// `STRANDLINE_CASES=1000` makes this number of calls of each function.
 #[test]
 fn list_check_and_space_beside_writers_are_right() {
     let calls = std::env::var("STRANDLINE_CASES").ok().and_then(|calls| calls.parse().ok()).unwrap_or(15);

@@ -1,4 +1,4 @@
-//! Handles, snapshots and sessions of one database: what closing it means to each of them.
+//! The effects of closing a database on its handles, snapshots and sessions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -9,7 +9,7 @@ use strandline::{
     SnapshotRows, SnapshotView, Store, Table, Tables,
 };
 
-/// What can be kept in structs and sent to threads.
+/// Checks at compile time that these types can be kept in structs and sent to threads.
 const _: fn() = || {
     fn shared<T: Clone + Send + Sync + 'static>() {}
     fn sent<T: Send + 'static>() {}
@@ -28,7 +28,7 @@ fn is_closed<T>(result: strandline::Result<T>) -> bool {
     matches!(result, Err(Error::Closed))
 }
 
-/// Threads that begin transactions all the time, more than there are workers, each of which either happens or finds the database closed.
+/// More threads than there are workers begin transactions all the time. Each transaction either commits or finds the database closed.
 #[test]
 fn closing_beside_transactions_that_begin_loses_none() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn closing_ends_every_handle() {
             assert_eq!(db.recovery().replayed(), 0);
             db.close().unwrap();
         }
-        // The files are free, although handles exist.
+        // The files are released, although handles still exist.
         let again = Database::open_with(&path, &options(domain)).unwrap();
         assert_eq!(again.recovery().replayed(), 0, "it was closed");
         let table = again.table::<u64, u64>("numbers").unwrap();
@@ -113,7 +113,7 @@ fn closing_while_the_pool_itself_is_in_use_is_refused() {
             Store::<u64>::create_new(folder.path().join("store"), &options(domain), |_| Ok(5)).unwrap();
         let pool = store.pool();
         assert!(matches!(store.close(), Err(Error::InUse { users: 1 })));
-        // It stays open.
+        // The store is still open.
         store.write(|tx, root| root.set(tx, &6)).unwrap();
         drop(pool);
         store.close().unwrap();
@@ -136,7 +136,7 @@ fn closing_waits_for_transactions_under_way() {
                     table.insert(tx, &1, &2)?;
                     runs.send(()).unwrap();
                     may_go_on.recv().unwrap();
-                    // What a closure does with its handle while somebody closes it must not wait for that.
+                    // While another thread closes the database, a closure's use of its handle must not wait for that.
                     assert!(is_closed(db.snapshot_usage()) && is_closed(db.space()));
                     assert!(matches!(db.snapshot(), Err(Error::Nested)));
                     assert!(matches!(db.close(), Err(Error::Nested)));
@@ -146,11 +146,11 @@ fn closing_waits_for_transactions_under_way() {
         });
         has_begun.recv().unwrap();
         let closer = threads.spawn(|| db.close());
-        // Nothing begins any more.
+        // From some moment on, no transaction begins any more.
         while !is_closed(db.read(|tx| table.get(tx, &1))) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        // A second one waits with the first.
+        // A second call of `close` waits together with the first.
         let second = threads.spawn(|| db.close());
         std::thread::sleep(Duration::from_millis(50));
         assert!(!closer.is_finished() && !second.is_finished());
@@ -173,7 +173,7 @@ fn snapshots_and_sessions_keep_it_open() {
     let (clone, mut session) = (snapshot.clone(), store.session().unwrap());
     let refused = store.close();
     assert!(matches!(refused, Err(Error::InUse { users: 2 })), "{refused:?}");
-    // It goes on.
+    // The store is still open.
     store.write(|tx, root| root.set(tx, &6)).unwrap();
     session.write(|tx, root| root.update(tx, |number| *number += 1)).unwrap();
     drop((snapshot, session));
@@ -199,12 +199,12 @@ fn a_snapshot_outlives_the_handles() {
     assert!(matches!(Database::open_with(&path, &options(Domain::Sync)), Err(Error::Locked { .. })));
     let name = std::thread::spawn(move || table.get(&snapshot.read(), &1));
     assert_eq!(name.join().unwrap().unwrap().as_deref(), Some("Ann"));
-    // It was closed with the last snapshot.
+    // The database was closed when its last snapshot was dropped.
     let db = Database::open_with(&path, &options(Domain::Sync)).unwrap();
     assert_eq!(db.recovery().replayed(), 0);
 }
 
-/// Views of one snapshot on several threads, two of them at a time on each, while others write.
+/// Reads views of one snapshot on several threads, two at a time on each, while others write.
 fn views_see_one_moment(db: &Database, table: &Table<u64, u64>) {
     const ROWS: u64 = 500;
     db.write(|tx| (0..ROWS).try_for_each(|row| table.insert(tx, &row, &0).map(drop))).unwrap();
@@ -230,7 +230,7 @@ fn views_see_one_moment(db: &Database, table: &Table<u64, u64>) {
     });
     assert_eq!(read.into_inner(), 3 * 20 * ROWS);
     assert_eq!(snapshot.check().unwrap(), [""; 0]);
-    // Views are no snapshots of their own.
+    // Views do not count as snapshots.
     let views: Vec<_> = (0..100).map(|_| snapshot.read()).collect();
     assert_eq!(db.snapshot_usage().unwrap().snapshots, 1);
     drop(views);
@@ -247,7 +247,7 @@ fn views_of_a_snapshot_on_many_threads() {
     }
 }
 
-/// Iterators that own their snapshot, for tables of all numbers of rows around that which is read at a time.
+/// Iterators that own their snapshot, over tables with numbers of rows around a batch and its multiples.
 #[test]
 fn rows_own_their_snapshot() {
     let db = Database::in_memory().unwrap();
@@ -264,14 +264,14 @@ fn rows_own_their_snapshot() {
     let mut rows = db.snapshot().unwrap().rows(&table);
     assert!(matches!(db.close(), Err(Error::InUse { users: 1 })));
     assert_eq!(rows.next().unwrap().unwrap(), all[0]);
-    // One of another database is refused once, and ends.
+    // A table of another database is refused once, and then the iteration ends.
     let other = Database::in_memory().unwrap().table::<String, u64>("numbers").unwrap();
     let mut rows = db.snapshot().unwrap().rows(&other);
     assert!(matches!(rows.next(), Some(Err(Error::Parameter(_)))));
     assert!(rows.next().is_none());
 }
 
-/// Threads use a database that others close: each use is done or refused, and what was done is there.
+/// Threads use a database that others close. Each use succeeds or is refused, and the changes of those that succeeded are in the file.
 #[test]
 fn closing_beside_everything_else() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,7 +311,7 @@ fn closing_beside_everything_else() {
         loop {
             match db.close() {
                 Ok(()) => break,
-                Err(Error::InUse { .. }) => assert!(db.list().is_ok(), "what is refused ends nothing"),
+                Err(Error::InUse { .. }) => assert!(db.list().is_ok(), "a refused call ends nothing"),
                 Err(error) => panic!("{error}"),
             }
         }
@@ -324,7 +324,7 @@ fn closing_beside_everything_else() {
     }
 }
 
-/// Inside another database's transaction it would wait for threads that may wait for that one.
+/// Inside a transaction of another database, closing would wait for threads that may wait for that transaction.
 #[test]
 fn closing_inside_a_transaction_is_refused() {
     let (db, other) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
@@ -337,7 +337,7 @@ fn closing_inside_a_transaction_is_refused() {
     db.close().unwrap();
 }
 
-/// A store of tables that was opened under a control of one's own choice is shared as any.
+/// A store of tables that the program opened under another control can be shared, too.
 #[test]
 fn a_single_writer_is_shared_too() {
     let store =

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use strandline::control::{Request, ask, socket_path};
 use strandline::{Database, Error, Options};
 
-/// A folder, and the path of a database in it.
+/// Returns a folder, and the path of a database in it.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().canonicalize().expect("its path").join("orders.db");
@@ -107,12 +107,12 @@ fn the_socket_is_the_owners_and_goes_with_the_database() -> strandline::Result<(
     let (_folder, path) = place();
     let socket = socket_path(&path);
     let db = Database::open(&path)?;
-    // Something else that has the name stays.
+    // If a file of another kind has the socket's name, it is not removed.
     std::fs::write(&socket, "precious").unwrap();
     assert!(matches!(db.serve_control(), Err(Error::Io { .. })));
     assert_eq!(std::fs::read(&socket).unwrap(), b"precious");
     std::fs::remove_file(&socket).unwrap();
-    // A process that was killed has left its socket.
+    // A killed process has left its socket.
     drop(UnixListener::bind(&socket).unwrap());
     db.serve_control()?;
     let about = std::fs::symlink_metadata(&socket).unwrap();
@@ -135,7 +135,7 @@ fn the_socket_is_the_owners_and_goes_with_the_database() -> strandline::Result<(
     let reader = Database::open_read_only(&path, &Options::default())?;
     assert!(matches!(reader.serve_control(), Err(Error::ReadOnly)));
     assert!(matches!(Database::in_memory()?.serve_control(), Err(Error::Unsupported(_))));
-    // No pool can have the name of a socket.
+    // A pool cannot have the name of a socket.
     assert!(matches!(Database::open(&socket), Err(Error::Parameter(_))));
     Ok(())
 }
@@ -153,7 +153,7 @@ fn nonsense_is_refused() -> strandline::Result<()> {
         let (_, refusal) = answer.split_once('\n').expect("two lines");
         assert!(refusal.starts_with(r#"{"error":"cannot understand the request: "#), "{nonsense}: {answer}");
     }
-    // The request is as a user would write it by hand.
+    // The test writes the request as a user would do it without the client.
     let mut stream = UnixStream::connect(socket_path(&path)).unwrap();
     writeln!(stream, r#""list""#).unwrap();
     let mut answer = String::new();
@@ -164,7 +164,7 @@ fn nonsense_is_refused() -> strandline::Result<()> {
     Ok(())
 }
 
-/// Somebody asks for everything, and then reads nothing.
+/// A client requests everything and then does not read the answer.
 #[test]
 fn a_slow_reader_keeps_nobody_from_closing() -> strandline::Result<()> {
     for closes in [true, false] {
@@ -173,7 +173,7 @@ fn a_slow_reader_keeps_nobody_from_closing() -> strandline::Result<()> {
     Ok(())
 }
 
-/// Closes the database, or drops its last handle.
+/// Closes the database, or drops its last handle, beside a client that does not read.
 fn close_beside_a_slow_reader(closes: bool) -> strandline::Result<()> {
     let (_folder, path) = place();
     let db = Database::open(&path)?;
@@ -189,25 +189,25 @@ fn close_beside_a_slow_reader(closes: bool) -> strandline::Result<()> {
         lines.read_line(&mut first).unwrap();
     }
     assert!(first.contains(r#""table":"texts""#), "{first}");
-    // The answer is under way: its snapshot exists.
+    // The answer is being sent: its snapshot exists.
     assert_eq!(db.snapshot_usage()?.snapshots, 1);
-    // One that sends no request.
+    // This client sends no request.
     let silent = UnixStream::connect(socket_path(&path)).unwrap();
     if closes {
         db.close()?;
     } else {
         drop(db);
     }
-    // It is closed cleanly, and nobody has it any more.
+    // The database was closed cleanly, and no process has it open any more.
     assert_eq!(Database::open(&path)?.recovery().replayed(), 0);
-    // The server ends the connection; if it kept it, this would fail after a minute.
+    // The server ends the connection. If it kept it open, this read would fail after a minute.
     silent.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let mut rest = String::new();
     (&silent).read_to_string(&mut rest).expect("the connection ends");
     Ok(())
 }
 
-/// A close that is refused leaves the socket as it was.
+/// After a close that is refused, the socket still answers.
 #[test]
 fn a_refused_close_goes_on_answering() -> strandline::Result<()> {
     let (_folder, path) = place();
@@ -220,7 +220,7 @@ fn a_refused_close_goes_on_answering() -> strandline::Result<()> {
     db.close()
 }
 
-/// What is written meanwhile is in an answer as a whole, or not at all.
+/// An answer contains all of a transaction that commits meanwhile, or nothing of it.
 #[test]
 fn answers_are_of_one_moment() -> strandline::Result<()> {
     let (_folder, path) = place();
@@ -232,7 +232,7 @@ fn answers_are_of_one_moment() -> strandline::Result<()> {
     std::thread::scope(|threads| {
         let (db, left, right) = (&db, &left, &right);
         threads.spawn(|| {
-            // Rows move from one table to the other and back, as long as somebody looks.
+            // Moves rows from one table to the other and back until the readers are done.
             for n in (0..200).cycle().take_while(|_| !is_over.load(Ordering::Relaxed)) {
                 db.write(|tx| match left.remove(tx, &n)? {
                     Some(_) => right.insert(tx, &n, &n).map(drop),

@@ -1,5 +1,5 @@
-//! Damage that is planted: lengths near 2^64, circles, links to other blocks. All that walks ends with an error, and the
-//! check names what is wrong.
+//! Pools with planted damage: lengths near 2^64, cycles, links to other blocks. Every walk must end with an error, and the check must name the
+//! damage.
 
 use strandline::{Store, Tx};
 use strandline_core::layout::Geometry;
@@ -14,7 +14,7 @@ fn options() -> Options {
     Options { domain: Domain::Process, geometry, lock_bits: 10, ..Options::default() }
 }
 
-/// A store with everything in it, and a folder that must be kept.
+/// Returns a store with a value of every kind, and its folder, which the caller must keep.
 fn store() -> (Store<All<'static>>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::<All>::create_new(folder.path().join("pool"), &options(), |tx| All::new(tx)).unwrap();
@@ -22,7 +22,7 @@ fn store() -> (Store<All<'static>>, tempfile::TempDir) {
     (store, folder)
 }
 
-/// Where a handle leads.
+/// Returns the address in a handle's `Debug` output.
 pub fn address(handle: impl AsRef<str>) -> PersistentAddress {
     let shown = handle.as_ref();
     let digits: String =
@@ -51,7 +51,7 @@ macro_rules! at {
 
 type Walk = for<'p> fn(&Tx<'p>, All<'p>) -> Result<()>;
 
-/// Plants a word; the check must name `what`, `walk` must fail, and both find nothing once it is taken back.
+/// Plants a word. The check must name `what` and `walk` must fail; after the word was restored, both must find nothing.
 #[track_caller]
 fn plant(store: &Store<All>, at: PersistentAddress, value: u64, what: &str, walk: Walk) {
     let before = peek(store, at);
@@ -59,7 +59,7 @@ fn plant(store: &Store<All>, at: PersistentAddress, value: u64, what: &str, walk
     poke(store, at, value);
     let found = store.check().unwrap();
     assert!(found.iter().any(|found| found.contains(what)), "{what}: {found:?}");
-    // Nothing of it stays, whatever comes of it.
+    // The transaction is rolled back, whatever its result is.
     let walked = store.write(|tx, root| {
         walk(tx, root.get(tx)?)?;
         Err::<(), _>(Error::Aborted)
@@ -78,7 +78,7 @@ fn plant(store: &Store<All>, at: PersistentAddress, value: u64, what: &str, walk
     assert_eq!(store.check().unwrap(), [""; 0]);
 }
 
-/// All items, of which there are no more than words in the pool.
+/// Takes all items. There must not be more than words in the pool.
 pub fn drain<T>(items: impl Iterator<Item = Result<T>>) -> Result<()> {
     for (number, item) in items.enumerate() {
         item?;
@@ -107,7 +107,7 @@ fn a_healthy_store_of_all_types_is_found_healthy() {
                 all.nested.check(tx)?,
             ];
             assert_eq!(found.concat(), [""; 0]);
-            // Empty ones, and ones that were more.
+            // Collections that are empty, some of which had content before.
             while all.queue.pop(tx)?.is_some() {}
             all.vector.truncate(tx, 3)?;
             all.bytes.set(tx, "")?;
@@ -137,7 +137,7 @@ fn a_failure_before_is_not_forgiven() {
         let all = root.get(tx)?;
         all.vector.push(tx, &(1, true))?;
         assert!(all.vector.set(tx, 1 << 40, &(1, true)).is_err());
-        assert!(all.text.check(tx).is_err(), "else what came before would be committed");
+        assert!(all.text.check(tx).is_err(), "otherwise the earlier writes would be committed");
         Ok(())
     });
     assert!(matches!(nowhere, Err(Error::Parameter(_))), "{nowhere:?}");
@@ -152,7 +152,7 @@ fn queues() {
     let second = follow(&store, first.word(1));
     let end = follow(&store, last);
     let iterate: Walk = |tx, all| drain(all.queue.iter(tx)?);
-    // Circles: of one, of all but the first, of all.
+    // Cycles: of one node, of all but the first, and of all.
     for (from, to) in [(first, first), (second, second), (end, second), (end, first)] {
         plant(&store, from.word(1), to.offset(), "found already", iterate);
     }
@@ -170,10 +170,10 @@ fn queues() {
         plant(&store, first.word(2), length, "room for", |tx, all| all.queue.front(tx).map(drop));
     }
     plant(&store, queue, 0, "no value of type Queue", iterate);
-    // Cut short, which no reader can see.
+    // A list that ends too early, which readers cannot notice.
     poke(&store, second.word(1), 0);
     let found = store.check().unwrap();
-    assert!(found[0].contains("ends at another item"), "{found:?}");
+    assert!(found[0].contains("is not the one in its header"), "{found:?}");
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_queue_may_be_turned_about_while_it_is_gone_through() {
     store
         .write(|tx, root| {
             let queue = root.get(tx)?.queue;
-            // Popped nodes are used again for what is pushed: addresses recur, but not in a circle.
+            // The nodes of popped items are used again for pushed items. Addresses recur then, but this is not a cycle.
             let mut items = queue.iter(tx)?;
             for turn in 0..100 {
                 items.next().unwrap()?;
@@ -205,7 +205,7 @@ fn byte_strings() {
         plant(&store, text.word(1), length, "room for", |tx, all| all.text.get(tx).map(drop));
     }
     let content = follow(&store, text.word(2));
-    plant(&store, content.word(1), 0xff, "no UTF-8", |tx, all| all.text.get(tx).map(drop));
+    plant(&store, content.word(1), 0xff, "not valid UTF-8", |tx, all| all.text.get(tx).map(drop));
     plant(&store, bytes.word(2), u64::MAX - 7, "where no block begins", |tx, all| {
         all.bytes.get(tx).map(drop)
     });
@@ -224,8 +224,8 @@ fn vectors() {
     let directory = follow(&store, vector.word(2));
     let iterate: Walk = |tx, all| drain(all.vector.iter(tx)?);
     let back: Walk = |tx, all| drain(all.vector.iter(tx)?.rev());
-    plant(&store, vector.word(1), 1 << 50, "no value of type Vector", iterate);
-    plant(&store, vector.word(3), u64::MAX, "no value of type Vector", iterate);
+    plant(&store, vector.word(1), 1 << 50, "not valid for type Vector", iterate);
+    plant(&store, vector.word(3), u64::MAX, "not valid for type Vector", iterate);
     plant(&store, vector.word(3), 47, "a vector's directory", iterate);
     for segment in 0..4 {
         for value in [u64::MAX, u64::MAX - 7, vector.offset(), directory.offset(), 64] {
@@ -235,7 +235,7 @@ fn vectors() {
         plant(&store, directory.word(1 + segment), 0, "lacks segment", iterate);
     }
     plant(&store, vector.word(2), u64::MAX - 7, "a vector's directory", iterate);
-    // Values of no words: nothing is read that could fail, but for the segments.
+    // The elements have no words. Only reading their segments can fail.
     let units = at!(store, units);
     poke(&store, units.word(1), 8 * ((1 << 47) - 1) - 47);
     let slots = peek(&store, units.word(3));
@@ -248,8 +248,8 @@ fn vectors() {
     assert!(matches!(walked, Err(Error::Damaged { .. })), "{walked:?}");
 }
 
-/// What a damaged link must not do: lead a write into a block of another kind. The link at `link` is set to `target`; `write` must fail, and
-/// the words at `target` stay as they are.
+/// Checks that a damaged link does not make a write go to a block of another kind: with the link at `link` set to `target`, `write` must fail, and
+/// the words at `target` must not change.
 #[track_caller]
 fn leads_no_write_to(store: &Store<All>, link: PersistentAddress, target: PersistentAddress, write: Walk) {
     let before = peek(store, link);
@@ -283,7 +283,7 @@ fn no_damaged_link_leads_a_write_to_another_kind_of_block() {
     assert_eq!(store.check().unwrap(), Vec::<String>::new());
 }
 
-/// A cell of the map with a chain of at least two nodes, and one with another chain.
+/// Returns a cell of the map with a chain of at least two nodes, and one with another chain.
 fn chains(store: &Store<All>, map: PersistentAddress) -> (PersistentAddress, PersistentAddress) {
     let (cells, first) = (peek(store, map.word(2)), follow(store, map.word(3)));
     let long = |&cell: &PersistentAddress| {
@@ -311,7 +311,7 @@ fn hash_maps() {
     let iterate: Walk = |tx, all| drain(all.hashed.iter(tx));
     let count: Walk = |tx, all| all.hashed.len(tx).map(drop);
     let destroy: Walk = |tx, all| all.hashed.destroy(tx);
-    // It is counted by a walk, as one of an earlier version.
+    // A walk counts the keys of this map, as in a map of an earlier version.
     poke(&store, map.word(4), peek(&store, map.word(2)));
     let (cell, other) = chains(&store, map);
     let node = follow(&store, cell);
@@ -329,7 +329,7 @@ fn hash_maps() {
     }
     plant(&store, node.word(2), 24 << 32 | 2000, "room for", iterate);
     plant(&store, node.word(1), 1, "wrong chain", iterate);
-    // Buckets: many more than there are.
+    // Many more buckets than the map has.
     let length = peek(&store, map.word(2));
     for damaged in [length + 1000, 1 << 40, u64::MAX] {
         poke(&store, map.word(2), damaged);
@@ -342,14 +342,14 @@ fn hash_maps() {
     }
 }
 
-/// The addresses of the cells of a page of an ordered map, in the order of their keys.
+/// Returns the addresses of the cells of an ordered map's page, in the order of their keys.
 fn cells(store: &Store<All>, page: PersistentAddress) -> Vec<PersistentAddress> {
     let slots = (0..peek(store, page.word(1)) & 0xffff).map(|slot| peek(store, page.word(2 + slot)));
     let offsets = slots.flat_map(|word| (0..4).map(move |index| word >> (16 * index) & 0xffff));
     offsets.filter(|&offset| offset != 0).map(|offset| page.word(offset)).collect()
 }
 
-/// The address of the word of an inner page's cell that has its child's address: behind the key, which takes one word at least.
+/// Returns the address of the word of an inner page's cell that has the address of its child. It follows the key, which takes at least one word.
 fn child(store: &Store<All>, cell: PersistentAddress) -> PersistentAddress {
     let key_bytes = peek(store, cell) >> 32 & 0xffff;
     cell.word(1 + key_bytes.div_ceil(8).max(1))
@@ -364,14 +364,14 @@ fn pages_of_ordered_maps() {
     let count: Walk = |tx, all| all.ordered.len(tx).map(drop);
     let get: Walk = |tx, all| all.ordered.get(tx, &name(0)).map(drop);
     let destroy: Walk = |tx, all| all.ordered.destroy(tx);
-    // It is counted by a walk, as one of an earlier version.
+    // A walk counts the keys of this map, as in a map of an earlier version.
     poke(&store, map.word(2), 4096);
     let root = follow(&store, map.word(1));
     assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");
     let children: Vec<_> = cells(&store, root).into_iter().map(|cell| child(&store, cell)).collect();
     let leaf = follow(&store, children[0]);
     let text = at!(store, text);
-    // A root or a child that is something else, and a child that is met twice.
+    // A root or a child that is not a page, and a child to which two cells refer.
     for nowhere in [0, 8, text.offset(), u64::MAX, u64::MAX - 7, leaf.offset() + 8] {
         for walk in [forward, back, count, destroy] {
             plant(&store, map.word(1), nowhere, "", walk);
@@ -385,7 +385,7 @@ fn pages_of_ordered_maps() {
         plant(&store, children[0], root.offset(), "wrong level", walk);
         plant(&store, map.word(2), 1 << 29, "impossible size", walk);
     }
-    // Heads of a page that cannot be.
+    // Impossible page headers.
     for value in [0, u64::MAX, peek(&store, leaf) | 0xff, peek(&store, leaf) ^ 1 << 24] {
         plant(&store, leaf, value, "", forward);
         plant(&store, leaf, value, "", get);
@@ -394,7 +394,7 @@ fn pages_of_ordered_maps() {
         plant(&store, leaf.word(1), value, "", forward);
         plant(&store, leaf.word(1), value, "", back);
     }
-    // Slots that lead out of the page; and keys that are not where they belong, which nobody can overlook.
+    // Slots that refer to places outside of the page, and keys out of order, which every walk must notice.
     for value in [0xffff, 1, 511 << 16 | 511] {
         plant(&store, leaf.word(2), value, "", forward);
         plant(&store, leaf.word(2), value, "", back);
@@ -402,7 +402,7 @@ fn pages_of_ordered_maps() {
     let first = cells(&store, leaf)[0];
     plant(&store, first.word(1), u64::MAX, "out of order", forward);
     plant(&store, first.word(1), u64::MAX, "out of order", back);
-    // Lengths of a cell's key and value.
+    // Wrong lengths of a cell's key and value.
     for lengths in [u64::MAX, 26 << 32 | 0xffff_ffff, 26 << 32 | 1 << 20, 4096 << 32, 1 << 62 | 26 << 32 | 8]
     {
         plant(&store, first, lengths, "", forward);
@@ -410,7 +410,7 @@ fn pages_of_ordered_maps() {
     }
 }
 
-/// A large object of more chunks than there are.
+/// A large object with more chunks than the pool has.
 #[test]
 fn chunks_that_nothing_refers_to() {
     let (store, _folder) = store();
@@ -432,14 +432,14 @@ fn pointers() {
     for nowhere in [8, 12, text.offset(), graph.offset() + 8, u64::MAX, u64::MAX - 7] {
         plant(&store, graph.word(1), nowhere, "Person", follow_friend);
     }
-    // A field of the root's own, in an array in a tuple.
+    // A field of the root itself, in an array in a tuple.
     let root = address(store.read(|_, root| Ok(format!("{root:?}"))).unwrap());
     let last = root.word(15);
     assert_eq!(peek(&store, last), peek(&store, root.word(14)));
     plant(&store, last, text.offset(), "found already", |tx, all| all.pair.1[1].unwrap().get(tx).map(drop));
 }
 
-/// A pool for structures of words.
+/// Returns a pool for the core's structures.
 fn pool() -> (Pool, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     (Pool::create(folder.path().join("pool"), &options()).unwrap(), folder)
@@ -452,7 +452,7 @@ fn queues_of_words() {
     let queue = worker.run(|tx| strandline_structures::Queue::<Vec<u64>>::create(tx, root, 4, 3)).unwrap();
     worker.run(|tx| queue.push(tx, &vec![1, 2, 3]).map(drop)).unwrap();
     let header = PersistentAddress::new(worker.view(|tx| tx.read(root)).unwrap());
-    // The end of all numbers.
+    // The largest number.
     worker
         .run(|tx| {
             tx.write(header.word(8), u64::MAX)?;
@@ -496,7 +496,7 @@ fn chains_of_words() {
     let large = worker.view(|tx| HashTable::<u64, Vec<u64>>::open(tx, root)).unwrap();
     let got = worker.view(|tx| large.get(tx, 7));
     assert!(matches!(got, Err(Error::Damaged { .. })), "{got:?}");
-    // The second node leads to the first.
+    // The second node refers to the first.
     worker
         .run(|tx| {
             let second = tx.read(PersistentAddress::new(head))?;
@@ -513,8 +513,8 @@ fn chains_of_words() {
     }
 }
 
-/// Makes tables of a key-value store that share the tables below them: 64^8 ways lead to the last one, which is empty. Returns the word that
-/// refers to the first.
+/// Makes tables of a key-value store that share the tables below them: 64^8 paths lead to the last one, which is empty. Returns the word that refers
+/// to the first.
 pub fn shared_tables(tx: &mut impl Transaction) -> Result<u64, Abort> {
     (0..8).try_fold(0, |below, _| {
         let table = tx.alloc(512)?;
@@ -553,7 +553,7 @@ fn leaves_of_a_tree_that_all_ways_lead_to() {
     worker
         .run(|tx| {
             let top = PersistentAddress::new(tx.read(root)?).word(2);
-            // 29^8 ways from the root to the only leaf, whose key is behind the range.
+            // There are 29^8 paths from the root to the only leaf, whose key comes after the range.
             for level in 1..=8 {
                 let below = tx.read(top)?;
                 let node = tx.alloc(shape.bytes)?;

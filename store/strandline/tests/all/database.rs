@@ -1,4 +1,4 @@
-//! Databases: named tables of any types, found again, refused with other types, and of their own database only.
+//! Databases: named tables of any types, which are found again, refused with other types, and usable only with their own database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -34,7 +34,7 @@ fn ann() -> Person {
     Person { name: "Ann".into(), born: Some(1970), likes }
 }
 
-/// What applications write: no type is annotated, and `Database` without a parameter is the type in a signature.
+/// Code as applications write it: no type is annotated, and `Database` without a parameter is the type in a signature.
 #[test]
 fn opening_needs_no_annotation() -> strandline::Result<()> {
     fn keep(db: Database) -> Database {
@@ -60,7 +60,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// A mistake in a path creates nothing, and what exists is not created again.
+/// A mistake in a path creates no file, and an existing database is not created again.
 #[test]
 fn existing_and_new_ones_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
@@ -88,7 +88,7 @@ fn existing_and_new_ones_are_told_apart() {
         db.close().unwrap();
     }
 
-    // As `strandline pool create` leaves it: a pool without tables.
+    // A pool without tables, as `strandline pool create` creates it.
     let path = folder.path().join("empty");
     strandline_core::file::Pool::create(&path, &options).unwrap().close().unwrap();
     assert!(matches!(Store::<u64>::open_existing(&path, &options), Err(Error::Missing { .. })));
@@ -112,7 +112,7 @@ fn tables_are_found_again_with_all_that_is_in_them() {
             jobs.push(tx, &(3, "write".to_string()))
         })
         .unwrap();
-        // Not closed: the drop does that.
+        // The database is not closed explicitly: dropping it closes it.
     }
     let db = Database::open_single_writer(&path, &Options::default()).unwrap();
     let people = db.table::<Id, Person>("people").unwrap();
@@ -134,11 +134,11 @@ fn tables_are_found_again_with_all_that_is_in_them() {
     );
     assert_eq!(described[1].types.get("Person").unwrap().variants[0].fields[2].type_name, "Vec<Like>");
     assert_eq!(db.check().unwrap(), [""; 0]);
-    // Each knows its own types, too.
+    // The program itself can check each table, too.
     let damage = db.read(|tx| Ok([people.check(tx)?, towns.check(tx)?, jobs.check(tx)?].concat()));
     assert_eq!(damage.unwrap(), [""; 0]);
     db.close().unwrap();
-    // It is a store.
+    // A database can be opened as a store.
     let store = Store::<Tables>::open_existing(&path, &Options::default()).unwrap();
     let born = store.read(|tx, root| {
         let people = root.get(tx)?.find_table::<Id, Person>(tx, "people")?.unwrap();
@@ -171,10 +171,10 @@ fn other_types_are_refused_with_what_differs() {
     assert_eq!(
         fields,
         "\n  Person.born: Option<u16> became u16\n  Person.mail: String: new\
-         \nand cannot become what is expected:\
-         \n  Person: it has changed; say so by its version: #[persist(version = 2)]\
-         \n  Person.born: only numbers can become wider, and a value an option of it\
-         \n  Person.mail: what is it in earlier values? #[persist(default)], or #[persist(was = \"…\")]"
+         \nand cannot be converted to the expected types:\
+         \n  Person: it has changed: raise its version with #[persist(version = 2)]\
+         \n  Person.born: only numbers can become wider, and a value can become an option\
+         \n  Person.mail: the field is new: add #[persist(default)], or if it was renamed #[persist(was = \"…\")]"
     );
     let key = said(db.table::<u32, Person>("people").map(drop));
     assert_eq!(key, "\n  key: u64 is expected to be u32");
@@ -214,7 +214,7 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     }
     db.write(|tx| waiting.push(tx, &Person { born: None, ..ann() })).unwrap();
     db.close().unwrap();
-    // It cannot become what it is to be while it is only read.
+    // The table cannot be converted while the database is open for reading only.
     let db =
         Database::from(Store::<Tables, SingleWriter>::open_read_only(&path, &Options::default()).unwrap());
     assert!(matches!(db.table::<u64, second::Person>("people"), Err(Error::TableTypes { .. })));
@@ -234,12 +234,12 @@ fn values_of_an_earlier_version_become_those_of_the_present_one() {
     assert!(items[..1200].iter().all(|person| *person == expected), "in their order");
     assert_eq!(items[1200].born, None);
     assert!(matches!(db.write(|tx| old_queue.pop(tx)), Err(Error::NoTable { .. })));
-    // What has no version does not say that it was meant to change.
+    // A type without a version does not say that it was meant to change.
     assert!(matches!(db.table::<u64, u32>("numbers"), Err(Error::TableTypes { .. })));
     let numbers =
         db.migrate("numbers", |key: u64, n: u16| Ok(Some((key, Some(i64::from(n))))), |_| {}).unwrap();
     assert_eq!(db.read(|tx| numbers.get(tx, &1)).unwrap(), Some(Some(65535)));
-    // Who had it open, and who is of the earlier version, cannot go on.
+    // Neither a handle from before nor a program of the earlier version can use the table now.
     assert!(matches!(db.read(|tx| old.get(tx, &1)), Err(Error::NoTable { .. })));
     let older = db.table::<u64, Person>("people").map(drop).unwrap_err().to_string();
     assert!(
@@ -263,7 +263,7 @@ fn a_function_takes_values_of_an_earlier_version_as_those_of_its_own() {
         tags.insert(tx, &1, &2)
     })
     .unwrap();
-    // Stored as the first version, taken as the second, and stored as a text.
+    // Stored as the first version, read as the second, and stored as a text.
     let name = |person: second::Person| format!("{} {}", person.called, person.mail);
     for _ in 0..2 {
         let people = db.migrate("people", |key: u64, person| Ok(Some((key, name(person)))), |_| {}).unwrap();
@@ -271,7 +271,7 @@ fn a_function_takes_values_of_an_earlier_version_as_those_of_its_own() {
         let waiting = db.migrate_queue("waiting", |person| Ok(Some(name(person))), |_| {}).unwrap();
         assert_eq!(db.read(|tx| waiting.front(tx)).unwrap().as_deref(), Some("Ann unknown"));
     }
-    // What is of none of the two, and cannot become the first one, stays as it is.
+    // A table that has neither type, and whose values cannot become the first type, stays as it is.
     let refused = db.migrate("people", |key: u64, n: u16| Ok(Some((key, u64::from(n)))), |_| {});
     assert!(matches!(refused, Err(Error::TableTypes { .. })));
     let refused = db.migrate_multimap("tags", |key: u64, tag: u64| Ok(Some((tag, key.to_string()))), |_| {});
@@ -324,7 +324,7 @@ fn a_type_follows_those_in_it() {
     let address = second::Address { town: "Bergen".into(), number: 7, letter: None };
     let expected = second::Customer { name: "Ann".into(), addresses: vec![address.clone(), address] };
     assert_eq!(db.read(|tx| customers.get(tx, &1)).unwrap(), Some(expected));
-    // A program of the first version does not take it back.
+    // A program of the first version cannot convert the table back.
     let refused = db.table::<u64, first::Customer>("customers").map(drop).unwrap_err().to_string();
     assert!(refused.contains("Address: a newer program wrote version 2"), "{refused}");
 }
@@ -359,13 +359,13 @@ fn multimaps_and_queues_are_migrated_too() {
     let expected: Vec<_> =
         (0..3000).filter(|job: &u64| !job.is_multiple_of(3)).map(|job: u64| job.to_string()).collect();
     assert_eq!(left, expected);
-    // Of several pairs that become the same, one remains.
+    // Of several pairs that become the same, one is kept.
     let halve = |key: u64, value: u64| Ok(Some((key.to_string(), (value % 5) as u32)));
     let tags = db.migrate_multimap("tags", halve, |_| {}).unwrap();
     let of_seven: Vec<u32> = db.read(|tx| tags.get(tx, "7")?.collect()).unwrap();
     assert_eq!(of_seven, [0, 1, 2, 3, 4]);
     assert_eq!(db.read(|tx| Ok(tags.iter(tx)?.count())).unwrap(), 1500);
-    // One kind does not become another.
+    // A table of one kind cannot be migrated to another kind.
     assert!(matches!(
         db.migrate::<u64, u64, u64, u64>("jobs", |key, value| Ok(Some((key, value))), |_| {}),
         Err(Error::TableTypes { .. })
@@ -389,7 +389,7 @@ fn a_migration_that_was_interrupted_goes_on_where_it_was() {
     let migrate = |stop_after: u64| {
         let convert = |key: u64, text: String| {
             *seen.borrow_mut().entry(key).or_insert(0) += 1;
-            // Even ones alone remain, under another key.
+            // Only even keys are kept, each under another key.
             Ok(key.is_multiple_of(2).then(|| (format!("{key:05}"), (key, text.len() as u64))))
         };
         let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -399,7 +399,7 @@ fn a_migration_that_was_interrupted_goes_on_where_it_was() {
     };
     assert!(migrate(1000).is_none());
     assert!(migrate(2500).is_none());
-    // In the midst it can be had neither as it was nor as something else.
+    // During a migration the table can be opened neither with its old types nor with others.
     let Err(Error::TableTypes { differences, .. }) = db.table::<u64, String>("numbers") else {
         panic!("it is being migrated")
     };
@@ -422,11 +422,11 @@ fn a_migration_that_was_interrupted_goes_on_where_it_was() {
     assert_eq!(all, expected);
     assert_eq!(seen.borrow().len(), 4000);
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
-    // Once more does nothing.
+    // Another call does nothing.
     seen.borrow_mut().clear();
     migrate(0).unwrap();
     assert!(seen.borrow().is_empty());
-    // Where there is none, it is made.
+    // If there is no table, it is created.
     db.migrate::<u64, u8, u64, u16>("none", |_, _| unreachable!(), |_| {}).unwrap();
 
     let two = db.table::<u64, u64>("two").unwrap();
@@ -448,14 +448,14 @@ fn a_table_is_of_its_own_database_and_gone_when_it_was_deleted() {
     other.write(|tx| own.insert(tx, &1, &1)).unwrap();
     assert!(matches!(other.read(|tx| numbers.get(tx, &1)), Err(Error::Parameter(_))));
     assert!(matches!(other.write(|tx| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
-    // Nor in a transaction of a store, which has the same root.
+    // A table cannot be used in a transaction of a store either, even if the store has the same root.
     let store = Store::<Tables>::in_memory(&Options::default(), |tx| Tables::new(tx)).unwrap();
     assert!(matches!(store.write(|tx, _| numbers.insert(tx, &1, &1)), Err(Error::Parameter(_))));
 
     db.write(|tx| numbers.insert(tx, &1, &10)).unwrap();
     assert!(db.delete("numbers").unwrap());
     assert!(!db.delete("numbers").unwrap());
-    // Its memory may be another table's now; the old handle does not mean that.
+    // The memory of the deleted table may be another table's now, but the old handle does not refer to that.
     let again = db.table::<u64, u64>("numbers").unwrap();
     db.write(|tx| again.insert(tx, &1, &20)).unwrap();
     assert!(matches!(db.read(|tx| numbers.get(tx, &1)), Err(Error::NoTable { name }) if name == "numbers"));
@@ -504,7 +504,7 @@ fn nothing_remains_of_a_database_in_memory() {
     assert!(!is_left());
 }
 
-/// What a table and a multimap are asked to do.
+/// An operation on a table or a multimap.
 #[derive(Clone, Debug)]
 enum Operation {
     Insert(u8, Vec<u8>),
@@ -535,7 +535,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Names of one and of several words, some with zeros, and none that tell their order by their length.
+/// Returns a name of one or several words. Some have zeros, and their order does not follow from their lengths.
 fn name(number: u8) -> String {
     format!("{}{}", ["", "a", "\0", "a long name "][usize::from(number) % 4], number)
 }
@@ -575,7 +575,7 @@ proptest! {
                     let gone: Vec<_> = db
                         .write(|tx| table.drain(tx, range.clone())?.collect::<Result<_, _>>())
                         .unwrap();
-                    // As a range of the volatile map refuses what begins behind its end.
+                    // The standard library's map refuses a range that begins after its end.
                     let inside = |key: &String| range.contains(key);
                     let expected_gone: Vec<_> =
                         expected.clone().into_iter().filter(|(key, _)| inside(key)).collect();
@@ -637,7 +637,7 @@ proptest! {
     }
 }
 
-/// A root of one's own that has tables among other things.
+/// A root of the program's own type that has tables among other fields.
 #[derive(Persist)]
 struct Shop<'p> {
     sold: Ptr<'p, u64>,
@@ -713,7 +713,7 @@ fn tables_are_shown_and_copied_without_their_types() {
         assert_eq!(rows(&copy, &table.name), rows(&db, &table.name));
     }
     assert_eq!(copy.list().unwrap(), db.list().unwrap());
-    // The program finds its own types.
+    // The program finds its own types in the copy.
     let people = copy.table::<Id, Person>("people").unwrap();
     let numbers = copy.table::<i64, u64>("numbers").unwrap();
     let towns = copy.multimap::<String, Id>("towns").unwrap();
@@ -732,7 +732,7 @@ fn tables_are_shown_and_copied_without_their_types() {
     assert_eq!(damage.unwrap(), [""; 0]);
     assert_eq!((copy.check().unwrap(), copy.lost_memory().unwrap().blocks), (vec![], 0));
 
-    // What is none of the table's types is refused, and what is before it in the same transaction with it.
+    // A row that does not have the table's types is refused, together with the rows before it in the same transaction.
     let about = db.list().unwrap().into_iter().find(|table| table.name == "numbers").unwrap();
     let wrong =
         [Ok((Dynamic::Signed(1000), Dynamic::Unsigned(1))), Ok((Dynamic::Unsigned(1), Dynamic::Unit))];
@@ -741,7 +741,7 @@ fn tables_are_shown_and_copied_without_their_types() {
     assert!(
         matches!(copy.load(&other, []), Err(Error::Parameter(what)) if what.contains("contradicts itself"))
     );
-    // No number becomes a pointer because a description says so.
+    // A description alone cannot turn a number into a pointer.
     let layouts = (about.layouts.0, <Ptr<'_, u64> as Persist<'_>>::LAYOUT);
     let forged = strandline::TableDescription { name: "forged".into(), layouts, ..about.clone() };
     assert!(matches!(copy.load(&forged, []), Err(Error::Parameter(_))));
@@ -756,13 +756,13 @@ fn a_table_cannot_be_taken_for_another() {
     let texts = db.table::<u64, String>("texts").unwrap();
     let jobs = db.queue::<u64>("jobs").unwrap();
     db.write(|tx| texts.insert(tx, &1, "one")).unwrap();
-    // Its map is the catalogue's, and so is the end of it.
+    // The catalogue owns the table's map, and only the catalogue can destroy it.
     let destroyed = db.write(|tx| texts.collection(tx)?.destroy(tx));
     assert!(matches!(destroyed, Err(Error::Parameter(what)) if what.contains("Tables::delete")));
     let destroyed = db.write(|tx| db.catalogue(tx)?.queue::<u64>(tx, "jobs")?.destroy(tx));
     assert!(matches!(destroyed, Err(Error::Parameter(_))));
     assert_eq!(db.read(|tx| texts.get(tx, &1)).unwrap().as_deref(), Some("one"));
-    // Nor does a rename take another's place, whatever becomes of its error.
+    // A rename cannot replace another table, even if the transaction ignores the error.
     db.table::<u64, u64>("numbers").unwrap();
     db.write(|tx| {
         assert!(db.catalogue(tx)?.rename(tx, "texts", "numbers").is_err());
@@ -774,7 +774,7 @@ fn a_table_cannot_be_taken_for_another() {
     assert_eq!((db.check().unwrap(), db.lost_memory().unwrap().blocks), (vec![], 0));
 }
 
-/// Keys hold maps of keys.
+/// A folder has a map of folders.
 #[derive(Clone, Copy, Persist)]
 struct Folder<'p> {
     inside: OrderedMap<'p, u64, Folder<'p>>,
@@ -818,14 +818,14 @@ fn who_reads_a_value_in_its_place_cannot_use_the_transaction_meanwhile() {
         names.insert(tx, &1, "Ann")?;
         let inside = names.read_with(tx, &1, |name| (name.len(), names.get(tx, &1)))?.unwrap();
         assert!(matches!(inside.1, Err(Error::Parameter(_))), "{:?}", inside.1);
-        // It goes on.
+        // The transaction can continue.
         names.insert(tx, &2, "Bob")?;
         Ok(inside.0)
     });
     assert_eq!(length.unwrap(), 3);
     assert_eq!(db.read(|tx| names.len(tx)).unwrap(), 2);
 
-    /// Takes bytes, and uses a transaction while it is given them.
+    /// A reader or writer of bytes that uses a transaction while it is called.
     struct Uses<F>(F);
     impl<F: FnMut()> std::io::Write for Uses<F> {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

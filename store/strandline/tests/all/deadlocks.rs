@@ -1,4 +1,4 @@
-//! Threads whose transactions are nested in one another's pools: those that wait for each other end with an error, and nobody else does.
+//! Threads whose transactions are nested in one another's pools. Threads that wait for each other end with an error, and no others do.
 
 use std::path::Path;
 use std::sync::Barrier;
@@ -15,7 +15,7 @@ use strandline_core::{Concurrency, Read, Runner, Transaction};
 
 use super::nested::{options, returning};
 
-/// A database that threads use beside others.
+/// A database that threads use together with others.
 struct Side<C: Control<Memory = Native>> {
     db: Database<C>,
     rows: Table<u64, u64>,
@@ -38,12 +38,12 @@ impl<C: Control<Memory = Native>> Side<C> {
         self.rows.insert(tx, &0, &(before + 1)).map(drop)
     }
 
-    /// Adds one to row 0, in a transaction.
+    /// Adds one to row 0, in a transaction of its own.
     fn add_alone(&self) -> Result<()> {
         self.db.write(|tx| self.add(tx))
     }
 
-    /// Writes what makes the transaction a large one.
+    /// Writes so much that the transaction becomes a large one.
     fn fill(&self, tx: &Tx<'_, C>) -> Result<()> {
         (0..3000).try_for_each(|row| self.texts.insert(tx, &row, &vec![7; 100]).map(drop))
     }
@@ -63,7 +63,7 @@ impl<C: Control<Memory = Native>> Side<C> {
     }
 }
 
-/// The attempt of [`Side::fill`] that runs as a large transaction, in a database that has just been made.
+/// Returns the number of the attempt in which [`Side::fill`] runs as a large transaction, in a new database.
 fn large_attempt<C: Control<Memory = Native>>(options: &Options) -> u32 {
     let folder = tempfile::tempdir().unwrap();
     let side = Side::<C>::new(folder.path(), "probe", options);
@@ -78,7 +78,7 @@ fn large_attempt<C: Control<Memory = Native>>(options: &Options) -> u32 {
     attempts
 }
 
-/// A barrier that a closure passes once, however often it runs.
+/// A barrier that a closure passes only once, however often it runs.
 struct Meeting<'b> {
     barrier: &'b Barrier,
     has_met: bool,
@@ -96,7 +96,7 @@ impl<'b> Meeting<'b> {
     }
 }
 
-/// Whether the result is a deadlock, whose error names these pools; otherwise it has to be none.
+/// Returns whether the result is a deadlock. Its error must name these pools; any other result must be a success.
 fn is_deadlock<C: Control<Memory = Native>>(result: Result<()>, holds: &Side<C>, waits: &Side<C>) -> bool {
     match result {
         Ok(()) => false,
@@ -108,8 +108,8 @@ fn is_deadlock<C: Control<Memory = Native>>(result: Result<()>, holds: &Side<C>,
     }
 }
 
-/// One thread updates b inside an update of a, which is `large`; another calls `inner` on a inside an update of b. Exactly one fails, or none where
-/// `inner` waits for no update.
+/// One thread updates b inside an update of a, which is `large`. Another calls `inner` on a inside an update of b. Exactly one must fail, or none if
+/// `inner` does not wait for an update.
 fn opposite_orders<C: Control<Memory = Native> + 'static>(
     context: &'static str,
     domain: Domain,
@@ -196,7 +196,7 @@ fn opposite_orders_of_single_writer_pools_end_with_one_error() {
     opposite_orders_in_all_forms::<SingleWriter>();
 }
 
-/// As [`opposite_orders`], where the update of a has met so many conflicts before that it holds the queue, and then the serial token.
+/// Like [`opposite_orders`], but the update of a has met so many conflicts before that it holds the queue, and then the serial token.
 #[test]
 fn opposite_orders_after_conflicts_end_with_one_error() {
     for conflicts in [3, 7] {
@@ -249,7 +249,7 @@ fn opposite_orders_after_conflicts_end_with_one_error() {
     }
 }
 
-/// Each thread reads one database, and thereby has its only worker, and reads the next one.
+/// Each thread reads one database, and thereby holds its only worker, and then reads the next database.
 fn all_workers_taken<C: Control<Memory = Native> + 'static>() {
     returning(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -315,7 +315,7 @@ fn a_circle_of_three_pools_ends_with_one_error() {
     }
 }
 
-/// A reader of one pool waits for a writer of another, which updates the first one: nobody fails.
+/// A reader of one pool waits for a writer of another pool, which updates the first one. Neither fails.
 fn reader_of_another<C: Control<Memory = Native> + 'static>() {
     returning(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -336,7 +336,7 @@ fn reader_of_another<C: Control<Memory = Native> + 'static>() {
                 b.db.write(|tx| {
                     b.add(tx)?;
                     meeting.meet();
-                    // Long enough for the other thread to give up, if it is ever to.
+                    // Long enough for the other thread to give up, if it ever did.
                     std::thread::sleep(Duration::from_millis(20));
                     a.add_alone()
                 })
@@ -355,7 +355,7 @@ fn a_reader_of_one_pool_that_waits_for_another_is_in_nobodys_way() {
     reader_of_another::<SingleWriter>();
 }
 
-/// Transactions of up to three pools nested in random orders, run again after each deadlock.
+/// Transactions of up to three pools are nested in random orders, and run again after each deadlock.
 fn random_nestings<C: Control<Memory = Native> + 'static>() {
     const THREADS: u64 = 4;
     const TURNS: u64 = 600;
@@ -433,7 +433,7 @@ fn random_nestings_of_three_single_writer_pools_end() {
     random_nestings::<SingleWriter>();
 }
 
-/// While a writer sleeps in its closure, a large transaction waits to begin; a reader must end before either.
+/// While a writer sleeps in its closure, a large transaction waits to begin. A reader must end before either of them.
 fn reader_beside_a_large_one_that_waits<C>(domain: Domain, control: C)
 where
     C: strandline_core::engine::Control<Memory = Native> + Into<Setup<C>> + Send + Sync + 'static,
@@ -444,7 +444,7 @@ where
         let pool = control.into().create(folder.path().join("pool"), &options(domain)).unwrap();
         let mut reader = pool.worker().unwrap();
         let mut both = || reader.view(|tx| Ok([tx.read(tx.root(0))?, tx.read(tx.root(1))?])).unwrap();
-        // A reader that begins after a reader takes another way than the first.
+        // A second reader takes another code path than the first.
         assert_eq!([both(), both()], [[0, 0]; 2]);
         let (started, release, begun) = (Barrier::new(2), Barrier::new(2), AtomicBool::new(false));
         std::thread::scope(|threads| {
@@ -476,7 +476,7 @@ where
                 }
             });
             let memory = pool.worker().unwrap();
-            // Under one writer it waits for the writer's lock before its closure runs at all.
+            // Under `SingleWriter` it waits for the writer's lock even before its closure runs.
             while !begun.load(Ordering::Acquire)
                 || (is_stm && memory.memory().load(SharedLayout::SERIAL) == 0)
             {

@@ -1,4 +1,4 @@
-//! Pools that are walked over by what they say of their types.
+//! Walks over pools by the pools' own descriptions of their types.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn shop(path: &Path) -> Store<Shop<'static>> {
         stock.insert(tx, &"apples and other fruit".to_string(), &40)?;
         stock.insert(tx, &"apples".to_string(), &2)?;
         stock.insert(tx, &"apples and nuts".to_string(), &3)?;
-        // A circle of two.
+        // A cycle of two nodes.
         let second = Ptr::new(tx, &Node { number: 2, next: None })?;
         let first = Ptr::new(tx, &Node { number: 1, next: Some(second) })?;
         second.update(tx, |node| node.next = Some(first))?;
@@ -55,7 +55,7 @@ fn open(path: &Path) -> DynamicStore {
     DynamicStore::open_read_only(path, &options()).unwrap()
 }
 
-/// A line for each thing; addresses are numbers in the order in which they are met.
+/// Returns one line for each part that is shown. Addresses are numbered in the order in which they are met.
 fn shown(pool: &DynamicStore) -> Vec<String> {
     let (mut lines, mut known) = (Vec::new(), Vec::new());
     let damage = pool
@@ -111,7 +111,7 @@ fn a_pool_is_shown_without_its_program() {
     let pool = open(&path);
     assert_eq!(pool.schema().unwrap().root, "Shop");
     assert_eq!((pool.check().unwrap(), pool.lost_memory().unwrap().blocks), (vec![], 0));
-    // Each thing once, behind the value that leads to it first, and maps in the order of their keys.
+    // Each part is shown once, after the value that first refers to it, and maps are shown in the order of their keys.
     assert_eq!(
         shown(&pool),
         [
@@ -136,7 +136,7 @@ fn a_pool_is_shown_without_its_program() {
             "#7: u64 = 1",
         ]
     );
-    // The caller's error ends it.
+    // The caller's error ends the dump.
     let ended = pool.dump(|_| Err(Error::Aborted));
     assert!(matches!(ended, Err(Error::Aborted)), "{ended:?}");
 }
@@ -146,7 +146,7 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("shop");
     let store = shop(&path);
-    // The list is left where it is, and the shelf with it.
+    // The list becomes unreachable, and the shelf with it.
     store
         .write(|tx, root| {
             let shop = root.get(tx)?;
@@ -160,16 +160,16 @@ fn what_is_lost_and_what_is_damaged_is_told_without_the_program() {
     assert_eq!(open(&path).lost_memory().unwrap(), lost);
     assert_eq!(open(&path).check().unwrap(), [""; 0], "no damage");
 
-    // Freed, and still in its place.
+    // The value was freed, but the pointer to it is still there.
     let store = Store::<Shop>::open_existing(&path, &options()).unwrap();
     store.write(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
     let damage = store.check().unwrap();
     store.close().unwrap();
     let pool = open(&path);
     assert_eq!(pool.check().unwrap(), damage);
-    assert!(damage[0].starts_with("Text is said to be at"), "{damage:?}");
+    assert!(damage[0].starts_with("Text should be at"), "{damage:?}");
     assert!(matches!(pool.lost_memory(), Err(Error::Damaged { .. })));
-    // What is not damaged is shown.
+    // The parts without damage are shown.
     let mut rows = 0;
     let told = pool.dump(|shown| {
         rows += u64::from(matches!(shown, Shown::Row { .. }));
@@ -189,7 +189,7 @@ impl<'p, V: Persist<'p>> ClearAll<'p> for HashMap<'p, u8, V> {
     }
 }
 
-/// Texts, bytes and pointers in the rows of tables are looked over, as those elsewhere.
+/// Texts, bytes and pointers in the rows of tables are checked like those elsewhere.
 #[test]
 fn what_hangs_from_rows_is_looked_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -212,7 +212,7 @@ fn what_hangs_from_rows_is_looked_over() {
     })
     .unwrap();
     assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
-    // A removed row leaves what hangs from it: a text, which is two blocks.
+    // A removed row leaves the text to which it referred, which takes two blocks.
     let text = store.write(|tx, root| {
         let texts = root.get(tx)?.tables.table::<u64, Text>(tx, "texts")?;
         texts.remove(tx, &1)?;
@@ -220,7 +220,7 @@ fn what_hangs_from_rows_is_looked_over() {
     });
     text.unwrap();
     assert_eq!(store.lost_memory().unwrap().blocks, 2);
-    // One that is freed in its place is damage.
+    // A text that is freed while a row refers to it is damage.
     store
         .write(|tx, root| {
             let nodes = root.get(tx)?.tables.table::<String, Vec<Ptr<Node>>>(tx, "nodes")?;
@@ -228,12 +228,12 @@ fn what_hangs_from_rows_is_looked_over() {
         })
         .unwrap();
     let damage = store.check().unwrap();
-    assert!(damage[0].starts_with("Node is said to be at"), "{damage:?}");
+    assert!(damage[0].starts_with("Node should be at"), "{damage:?}");
     store.close().unwrap();
     assert_eq!(open(&path).check().unwrap(), damage);
 }
 
-/// In a database, too, which has no other way to them than the catalogue.
+/// A database with pointers in its rows can be checked and dumped, but its rows cannot be loaded into another database.
 #[test]
 fn a_database_with_pointers_in_its_rows_is_no_copy_of_itself() {
     let folder = tempfile::tempdir().unwrap();
@@ -265,10 +265,10 @@ fn a_database_with_pointers_in_its_rows_is_no_copy_of_itself() {
     assert_eq!(db.check().unwrap().len(), 1);
 }
 
-/// A type that says nothing of itself.
+/// A type without a description.
 struct Own(u64);
 
-// SAFETY: a number, with a layout of its own.
+// SAFETY: the value is a number, with a layout of its own.
 unsafe impl Persist<'_> for Own {
     const NAME: &'static str = "Own";
     const LAYOUT: u64 = 0x1234;
@@ -290,7 +290,7 @@ unsafe impl Persist<'_> for Own {
     }
 }
 
-// SAFETY: a word.
+// SAFETY: the value always has one word.
 unsafe impl strandline::Fixed<'_> for Own {}
 
 #[test]
@@ -311,14 +311,14 @@ fn what_only_the_program_can_read_is_told() {
     let told = open(&path).check();
     assert!(matches!(&told, Err(Error::Unsupported(what)) if what.contains("Ptr<Own>")), "{told:?}");
     assert!(matches!(open(&path).lost_memory(), Err(Error::Unsupported(_))));
-    // Damage elsewhere is found.
+    // Damage elsewhere is still found.
     let store = Store::<Root>::open_existing(&path, &options()).unwrap();
     store.write(|tx, root| root.get(tx)?.title.destroy(tx)).unwrap();
     store.close().unwrap();
     assert_eq!(open(&path).check().unwrap().len(), 1);
 }
 
-/// In a row of a table it does not stand in the way of a check by the program, but nobody can say what is lost.
+/// If a row of a table has a value of such a type, the program can still check the table, but lost memory cannot be determined.
 #[test]
 fn what_a_row_leads_to_may_be_unknown() {
     let db = Database::in_memory().unwrap();
@@ -332,7 +332,7 @@ fn what_a_row_leads_to_may_be_unknown() {
     assert!(matches!(&told, Err(Error::Unsupported(what)) if what.contains("Ptr<Own>")), "{told:?}");
 }
 
-/// A catalogue goes with the value that holds it, tables and all.
+/// A catalogue is destroyed with the value that holds it, including its tables.
 #[test]
 fn a_catalogue_is_destroyed_with_its_value() {
     #[derive(Persist)]
@@ -355,7 +355,7 @@ fn a_catalogue_is_destroyed_with_its_value() {
     let objects = store.usage().unwrap().objects;
     add(2);
     add(2);
-    // The same again keeps it.
+    // Storing the same catalogue again keeps it.
     store
         .write(|tx, root| {
             let users = root.get(tx)?.users;

@@ -1,4 +1,4 @@
-//! Imports go in one direction: a room of `src` uses those before it in [`ORDER`] alone.
+//! Imports go in one direction: a module of `src` uses only those before it in [`ORDER`].
 
 use std::path::Path;
 

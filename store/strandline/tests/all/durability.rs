@@ -1,4 +1,4 @@
-//! Durability of each transaction, on real files in the `Sync` domain, from what the device counted.
+//! Durability of each transaction, on real files in the `Sync` domain, measured by the device's counters.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,7 +18,7 @@ struct Root<'p> {
     count: u64,
 }
 
-/// A pool whose commits nobody flushes but who waits for them.
+/// Options of a pool whose commits are only flushed by transactions that wait for them.
 fn options() -> Options {
     Options {
         geometry: Geometry { size: 4 << 20, logs: 16, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
@@ -37,7 +37,7 @@ fn create(options: &Options) -> (tempfile::TempDir, Store<Root<'static>>) {
     (folder, store.unwrap())
 }
 
-/// What the device did while `body` ran.
+/// Returns the device's counts for the time while `body` ran.
 fn counted(store: &Store<Root<'static>>, body: impl FnOnce()) -> DeviceCounters {
     let before = store.statistics().unwrap().device;
     body();
@@ -51,7 +51,8 @@ fn counted(store: &Store<Root<'static>>, body: impl FnOnce()) -> DeviceCounters 
     }
 }
 
-/// Bytes that a block of so many records takes: its sectors of 512 bytes, or all of it where the device has none; `seen` tells which.
+/// Returns the number of bytes that a block with this number of records takes: its sectors of 512 bytes, or the whole block if the device does not
+/// write sectors. `seen` shows which.
 fn of_block(records: u64, seen: u64) -> u64 {
     match (16 * (records + 2)).next_multiple_of(512) {
         sectors if seen.is_multiple_of(sectors) && !seen.is_multiple_of(BLOCK_BYTES) => sectors,
@@ -81,12 +82,12 @@ fn one_wait_makes_all_that_committed_before_durable() {
         tickets[99].wait().unwrap();
         assert!(tickets.iter().all(|ticket| ticket.is_durable().unwrap()));
     });
-    // A changed word and a commit record each, 16 bytes a record: two hundred records are one block.
+    // Each transaction has a changed word and a commit record, of 16 bytes each. Two hundred records fit into one block.
     let log_bytes = of_block(200, done.log_bytes);
     assert_eq!(done, DeviceCounters { log_writes: 1, log_bytes, ..DeviceCounters::default() });
 }
 
-/// Whoever waits covers what others have committed and not waited for, and what it has read.
+/// A transaction that waits also makes durable all commits before it that did not wait, and those that it has read.
 #[test]
 fn a_later_commit_or_a_read_that_waits_covers_earlier_ones() {
     let (_folder, store) = create(&options());
@@ -98,7 +99,7 @@ fn a_later_commit_or_a_read_that_waits_covers_earlier_ones() {
     assert!(!second.is_durable().unwrap());
     store.read(|tx, root| root.get(tx).map(drop)).unwrap();
     assert!(second.is_durable().unwrap());
-    // What only read needs nothing more than what it read.
+    // A transaction that only reads needs no more than what it has read to be durable.
     let third = later();
     let (_, read) = store.later().write(|tx, root| root.get(tx).map(drop)).unwrap();
     assert_eq!(read.transaction(), third.transaction());
@@ -125,13 +126,13 @@ fn committers_share_flushes_of_no_more_blocks_than_they_need() {
             }
         });
     });
-    // A group is at most eight transactions of fewer than twenty records: never more than one block of 254.
+    // A group has at most eight transactions of fewer than twenty records each, never more than a block of 254.
     assert!(done.log_bytes <= done.log_writes * BLOCK_BYTES);
     assert!(done.log_writes <= threads * commits);
     assert!(done.log_writes >= commits, "each of a thread's commits waits for a flush of its own: {done:?}");
 }
 
-/// A checkpoint writes each page that has changed once, however often it has changed.
+/// A checkpoint writes each dirty page once, however often it has changed.
 #[test]
 fn a_checkpoint_writes_each_dirty_page_once() {
     let (_folder, store) = create(&options());
@@ -142,13 +143,13 @@ fn a_checkpoint_writes_each_dirty_page_once() {
         }
         store.checkpoint().unwrap();
     });
-    // The page of the count, and the slot.
+    // The page of the count, and the checkpoint slot.
     assert_eq!((done.heap_writes, done.heap_bytes), (2, 2 * 4096));
-    // The checkpoint has a block written that says that the last one is durable.
+    // The checkpoint makes the log write a block, which says that the last one is durable.
     assert_eq!((done.log_writes, done.log_bytes), (51, 51 * of_block(2, done.log_bytes)));
 }
 
-/// More than staging holds is committed without a wait: committers flush for themselves.
+/// Commits that do not wait fill the staging memory. When it is full, committers flush themselves.
 #[test]
 fn commits_that_nobody_waits_for_are_bounded_by_the_staging() {
     let options = Options {
@@ -227,7 +228,7 @@ fn a_ticket_can_be_awaited() {
     }
 }
 
-/// Who finds its ticket durable asks for no flush of what was committed since.
+/// A thread that finds its ticket durable does not flush what was committed since.
 #[test]
 fn who_awaits_a_ticket_flushes_once() {
     let (_folder, store) = create(&options());
@@ -260,7 +261,7 @@ fn a_ticket_outlives_its_pool_and_knows_what_became_of_it() {
     assert_eq!(store.read(|tx, root| Ok(root.get(tx)?.count)).unwrap(), 1);
 }
 
-/// Without anybody waiting, the pool's own thread flushes.
+/// If no thread waits, the pool's own thread flushes.
 #[test]
 fn a_commit_becomes_durable_by_itself() {
     let (_folder, store) = create(&Options { flush_interval: Duration::from_millis(1), ..options() });
@@ -270,7 +271,7 @@ fn a_commit_becomes_durable_by_itself() {
     }
 }
 
-/// Only the `Sync` domain has anything to wait for.
+/// Only in the `Sync` domain is there anything to wait for.
 #[test]
 fn in_other_domains_a_committed_transaction_needs_no_ticket() {
     let (_folder, store) = create(&Options { domain: strandline_core::Domain::Process, ..options() });

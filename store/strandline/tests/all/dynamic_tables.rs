@@ -45,7 +45,7 @@ fn record(fields: &[(&str, Dynamic)]) -> Dynamic {
     Dynamic::Record(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
 }
 
-/// What one face stores the other reads, keys and values, and the library's own checks find nothing.
+/// Rows that are stored through one interface are read through the other, keys and values alike, and the library's own checks find nothing.
 #[test]
 fn both_faces_read_the_same_rows() {
     let db = Database::in_memory().unwrap();
@@ -74,7 +74,7 @@ fn both_faces_read_the_same_rows() {
     assert!(!db.read(|tx| dynamic.contains_key(tx, &key("a", 3))).unwrap());
     let rows = [(key("b", 1), stored.clone()), (key("c", -9), stored.clone()), (key("c", 0), stored.clone())];
     db.write(|tx| dynamic.update(tx, &rows)).unwrap();
-    // Not in order, and one that is there.
+    // The rows are not in order, and one of them exists already.
     let rows = [(key("d", 1), stored.clone()), (key("b", 1), stored.clone())];
     db.write(|tx| dynamic.update(tx, &rows)).unwrap();
     let keys = |from, to, backwards: bool| {
@@ -120,7 +120,7 @@ fn bytes_and_text_are_stored_as_by_the_other_face() {
     let typed = db.table::<f64, String>("names").unwrap();
     assert_eq!(db.read(|tx| typed.get(tx, &-1.5)).unwrap().as_deref(), Some("é"));
     assert_eq!(db.read(|tx| names.get(tx, &Dynamic::Float(-1.5))).unwrap(), Some(text("é")));
-    // Values that are no bytes are not read piece by piece, and keys and values are of their types.
+    // Values that are not bytes cannot be read piece by piece, and keys and values must be of their types.
     let error = db.read(|tx| names.reader(tx, &Dynamic::Float(-1.5)).map(drop)).unwrap_err();
     assert!(error.to_string().contains("not bytes"), "{error}");
     let error = db.read(|tx| names.get(tx, &text("x"))).unwrap_err();
@@ -150,12 +150,12 @@ fn impossible_types_are_refused() {
     assert!(types.add_structure("Pear", 1, &[]).is_err() && types.add_enumeration("String", 1, &[]).is_err());
     assert!(types.add_structure("Apple", 1, &[("a", "Nothing", None)]).is_err());
     assert!(types.add_structure("Apple", 1, &[("a", "i64", Some(&Dynamic::Unit))]).is_err());
-    // Another type than the table's.
+    // A type other than the table's.
     let error = db.dynamic_table("Duration", "Duration", "String", &types).unwrap_err();
     assert!(matches!(error, Error::TableTypes { .. }), "{error}");
 }
 
-/// A later version of a structure has other fields; new ones have a default.
+/// A later version of a structure has other fields. New ones have a default.
 #[test]
 fn earlier_versions_are_converted() {
     let db = Database::in_memory().unwrap();
@@ -180,7 +180,7 @@ fn earlier_versions_are_converted() {
     assert!(matches!(db.read(|tx| before.get(tx, &Dynamic::Signed(1))), Err(Error::NoTable { .. })));
 }
 
-/// A renamed field keeps its values, and may become wider.
+/// A renamed field keeps its values, and may have a wider type.
 #[test]
 fn renamed_fields_keep_their_values() {
     let db = Database::in_memory().unwrap();

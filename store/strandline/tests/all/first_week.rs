@@ -1,5 +1,5 @@
-//! The twelve tasks of `docs/first-week.md`, as somebody writes them who knows the guide alone: without a type that the compiler does not ask for,
-//! without unsafe code, and without taking handles apart.
+//! The twelve tasks of `docs/first-week.md`, written as by somebody who knows only the guide: without type annotations that the compiler does not
+//! need, without unsafe code, and without taking handles apart.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ fn task_4_move_money_or_refuse_it_whole() -> Result<(), Refusal> {
     db.write_with_error(|tx| transfer(tx, &accounts, "ann", "bob", 7))?;
     let refused = db.write_with_error(|tx| transfer(tx, &accounts, "ann", "bob", 7));
     assert!(matches!(refused, Err(Refusal::NotEnough(3))));
-    // Ann's account was changed before Eve's was missed, and is as it was.
+    // Ann's account was changed before Eve's was found missing, and has its old value again.
     let refused = db.write_with_error(|tx| transfer(tx, &accounts, "ann", "eve", 1));
     assert!(matches!(refused, Err(Refusal::NoAccount(name)) if name == "eve"));
     let balances = db.read(|tx| accounts.iter(tx)?.collect::<Result<Vec<_>, _>>())?;
@@ -168,7 +168,7 @@ fn task_6_take_a_job_and_store_its_result() -> strandline::Result<()> {
     Ok(())
 }
 
-/// An export that is read later, by another thread.
+/// An export that another thread reads later.
 struct Export {
     at: DatabaseSnapshot,
     names: Table<u64, String>,
@@ -196,7 +196,7 @@ fn task_8_load_many_rows_and_page_backwards() -> strandline::Result<()> {
     let db = Database::in_memory()?;
     let articles = db.table::<u64, String>("articles")?;
     db.write(|tx| articles.load(tx, (0..50_000u64).map(|n| (n, format!("article {n}")))))?;
-    // The page of ten articles before a given one, newest first.
+    // Returns the page of ten articles before a given one, newest first.
     let page = |before| {
         db.read(|tx| {
             articles
@@ -244,7 +244,7 @@ fn task_9_change_a_struct_and_a_key() -> strandline::Result<()> {
     let books = db.table::<u64, _>("books")?;
     let tides = db.read(|tx| books.get(tx, &7u64))?;
     assert_eq!(tides, Some(Book { title: "Tides".into(), pages: 320, authors: vec![] }));
-    // The one after that: by title.
+    // The release after that has the articles by title.
     let by_title = db.migrate(
         "books",
         |number: u64, book: Book| Ok(Some((book.title.clone(), (number, book)))),
@@ -320,11 +320,11 @@ fn task_12_go_on_after_failures() -> strandline::Result<()> {
     };
     assert!(matches!(full, Error::Full { .. }), "{full}");
     assert_eq!(db.read(|tx| rows.len(tx))?, stored);
-    // Make room, and go on.
+    // Makes room, and continues.
     db.write(|tx| rows.drain(tx, ..stored / 2)?.try_for_each(|row| row.map(drop)))?;
     db.write(|tx| rows.insert(tx, &stored, &"y".repeat(50_000)))?;
 
-    // Events that need not be on the disk one by one.
+    // Events, which need not be durable one by one.
     let events = db.queue("events")?;
     let mut last = None;
     for number in 0..100u64 {

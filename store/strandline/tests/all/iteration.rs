@@ -1,12 +1,11 @@
-//! Iteration as one thing: every way to walk over rows, compared with a model.
+//! All ways to walk over rows, compared with a model.
 //!
-//! A case draws rows (0 bytes to 4 MB, in any order of insertion), stores them, and then walks over them in each of [`WAYS`], which a new
-//! way is added to. Rows around the bounds of words, lines, blocks and batches are drawn more often than others. Ways that change the
-//! table run in a transaction that is given up, so that each begins with the same rows. The faces have tests of their own on rows of the
-//! same sizes: `strandline-cli/tests/all/pool.rs` (dump, load, copy), `strandline-c/tests/c/everything.c`,
-//! `strandline-py/tests/test_database.py`.
+//! A case draws rows (0 bytes to 4 MB, in any order of insertion), stores them, and walks over them in each of [`WAYS`]. New ways are added there.
+//! Rows with sizes around those of words, lines, blocks and batches are drawn more often than others. Ways that change the table run in a transaction
+//! that is rolled back, so that each begins with the same rows. Other interfaces have tests of their own with rows of the same sizes:
+//! `strandline-cli/tests/all/pool.rs` (dump, load, copy), `strandline-c/tests/c/everything.c`, `strandline-py/tests/test_database.py`.
 //!
-//! `STRANDLINE_CASES=10000 cargo test --release -p strandline --test all iteration -- --nocapture` tries so many cases.
+//! `STRANDLINE_CASES=10000 cargo test --release -p strandline --test all iteration -- --nocapture` tries this number of cases.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -22,17 +21,17 @@ use strandline::{
 use strandline_core::layout::Geometry;
 use strandline_core::memory::Native;
 
-/// A row as proptest draws it: what its key and its value are made from, and the bytes of its value.
+/// A row as proptest draws it: the seed of its key and its value, and the number of bytes of its value.
 type Drawn = (u32, usize);
 
-/// A batch of an iteration is full with so many bytes.
+/// Number of bytes at which a batch of an iteration is full.
 const BATCH_BYTES: usize = 1 << 19;
 
 fn size() -> impl Strategy<Value = usize> {
     prop_oneof![
         8 => prop::sample::select(vec![0usize, 1, 7, 8, 9]),
         8 => 40..80usize,
-        // What iteration reads of an entry ahead, and beyond; blocks of the smallest and of larger classes.
+        // The lengths that iteration reads ahead of an entry, and longer ones; blocks of the smallest and of larger classes.
         6 => 200..300usize,
         4 => 480..560usize,
         3 => 3_900..4_200usize,
@@ -49,7 +48,7 @@ fn large_size() -> impl Strategy<Value = usize> {
     ]
 }
 
-/// Up to 300 rows, and in one case of five up to four large ones among them.
+/// Up to 300 rows, and in one of five cases up to four large ones among them.
 fn rows() -> impl Strategy<Value = Vec<Drawn>> {
     let many = prop_oneof![3 => 0..12usize, 3 => 12..80usize, 1 => 80..300usize];
     let few = many.prop_flat_map(|most| prop::collection::vec((any::<u32>(), size()), 0..=most));
@@ -60,13 +59,13 @@ fn rows() -> impl Strategy<Value = Vec<Drawn>> {
     (few, large).prop_map(|(few, large)| few.into_iter().chain(large).collect()).prop_shuffle()
 }
 
-/// The rows with a prefix, and whether a key has it.
+/// The rows with a prefix, and a function that tells whether a key has it.
 type Prefixed<'v, 'p, K, V, C> = (Range<'v, 'p, K, V, C>, Box<dyn Fn(&K) -> bool>);
 
-/// Keys, drawn from few that lie close together.
+/// A key that is drawn from a small set, so that keys are close together.
 trait DrawnKey: Key + Value + Ord + Clone + Debug {
     fn key(seed: u32) -> Self;
-    /// The rows with a prefix of this key.
+    /// Returns the rows with a prefix of this key.
     fn with_prefix<'v, 'p, V: Value, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -84,7 +83,7 @@ impl DrawnKey for u64 {
             _ => seed << 31,
         }
     }
-    /// Numbers have no prefixes: one key.
+    /// Numbers have no prefixes, so this returns the row of one key.
     fn with_prefix<'v, 'p, V: Value, C: Control>(
         &self,
         tx: &'v View<'p, C>,
@@ -95,8 +94,8 @@ impl DrawnKey for u64 {
     }
 }
 
-/// Strings that share whole words, with zeros and bytes that are escaped; some are nearly the longest keys, and leave room for the key of a
-/// multimap before them.
+/// Returns a string that shares whole words with others, with zeros and bytes that are escaped. Some are nearly as long as keys can be, with room for
+/// the key of a multimap before them.
 fn text(seed: u32) -> String {
     let mut random = fastrand::Rng::with_seed(seed.into());
     let mut text = match random.u32(..40) {
@@ -108,7 +107,7 @@ fn text(seed: u32) -> String {
     text
 }
 
-/// The begin of `text`, up to a half of it.
+/// Returns the beginning of `text`, up to a half of it.
 fn begin(text: &str) -> &str {
     let half = (0..=text.len() / 2).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     &text[..half]
@@ -131,7 +130,7 @@ impl DrawnKey for String {
 impl DrawnKey for Vec<u8> {
     fn key(seed: u32) -> Self {
         let mut bytes = text(seed).into_bytes();
-        // Some have no successor of the same length.
+        // Some keys have no successor of the same length.
         (0..seed % 3).for_each(|_| bytes.insert(0, 255));
         bytes
     }
@@ -161,7 +160,7 @@ impl DrawnKey for (u32, String) {
 
 trait DrawnValue: Value + Clone + PartialEq + Debug {
     fn value(seed: u32, bytes: usize) -> Self;
-    /// The next pair, by [`Range::next_with`] where the type has it.
+    /// Returns the next pair, by [`Range::next_with`] if the type has it.
     fn next_with<K: DrawnKey, C: Control>(
         range: &mut Range<'_, '_, K, Self, C>,
         forwards: bool,
@@ -197,7 +196,7 @@ impl DrawnValue for String {
     }
 }
 
-/// A word, which with a key of one word is stored in the tree.
+/// A value of one word. With a key of one word it is stored in the tree.
 impl DrawnValue for u64 {
     fn value(seed: u32, bytes: usize) -> Self {
         u64::from(seed) << 20 | bytes as u64
@@ -212,19 +211,19 @@ impl DrawnValue for u64 {
 
 type Model<K, V> = BTreeMap<K, V>;
 
-/// Rows that a walk is compared with.
+/// The rows with which a walk is compared.
 type Expected<'m, K, V> = Vec<(&'m K, &'m V)>;
 
-/// What a way walks over.
+/// The rows of a case, and the tables and the model that have them.
 struct Case<'c, K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> {
     db: &'c Database<C>,
     table: &'c Table<K, V>,
-    /// Another database, for ways that cannot be taken back. Its tables are deleted afterwards.
+    /// Another database, for ways that cannot be rolled back. Its tables are deleted afterwards.
     other: &'c Database<C>,
     model: &'c Model<K, V>,
     drawn: &'c [Drawn],
     random: RefCell<fastrand::Rng>,
-    /// Rows that were compared.
+    /// Number of rows that were compared.
     compared: Cell<u64>,
 }
 
@@ -243,7 +242,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         self.random.borrow_mut().usize(..=most)
     }
 
-    /// A key that is there, as a rule, or one that may be.
+    /// Returns a key that usually is in the table.
     fn key(&self) -> K {
         let there = self.up_to(self.model.len());
         match self.model.keys().nth(there) {
@@ -260,7 +259,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         }
     }
 
-    /// Compares one row.
+    /// Compares one row with the expected one.
     #[track_caller]
     fn same(&self, found: Option<(&K, &V)>, expected: Option<(&K, &V)>) {
         self.compared.set(self.compared.get() + 1);
@@ -272,7 +271,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         }
     }
 
-    /// Compares the rows that `next` has, taken from either end as `forwards` says, with those expected, and that nothing comes after.
+    /// Compares the rows that `next` returns with those expected. `forwards` says from which end each is taken. No row may follow.
     #[track_caller]
     fn walk(
         &self,
@@ -293,14 +292,14 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         }
     }
 
-    /// Runs `body` in a transaction that is taken back.
+    /// Runs `body` in a transaction that is rolled back.
     fn take_back(
         &self,
         mut body: impl for<'p> FnMut(&Tx<'p, C>, OrderedMap<'p, K, V>) -> Result<()>,
     ) -> Result<()> {
         let random = self.random.borrow().clone();
         let ended = self.db.write(|tx| {
-            // It may run more than once.
+            // The closure may run more than once.
             *self.random.borrow_mut() = random.clone();
             body(tx, self.table.collection(tx)?)?;
             Err::<(), _>(Error::Aborted)
@@ -400,15 +399,15 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         })
     }
 
-    /// A cursor that steps both ways, seeks, and stands at places from which keys are removed. A key that is removed or inserted while the cursor
-    /// goes on in one direction may be met or not; all others are met.
+    /// A cursor steps in both directions, seeks, and stands at places from which keys are removed. A key that is removed or inserted while the cursor
+    /// moves in one direction may be met or not; all others are met.
     fn cursor(&self) -> Result<()> {
         self.take_back(|tx, map| {
             let mut cursor = map.cursor(tx);
             let mut model: Model<K, V> = self.model.clone();
-            // Removed since the cursor last turned.
+            // Keys that were removed since the cursor last turned.
             let mut removed = Model::new();
-            // The keys before the place are those less than this one, or equal to it if it was passed.
+            // The keys before the place are those less than this key, or equal to it if the cursor passed it.
             let mut place = Bound::Unbounded;
             let (mut at_end, mut forwards) = (false, true);
             for _ in 0..2 * model.len().min(40) + 8 {
@@ -459,7 +458,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
                             let (gone, right) = (gone.map(|row| row.0), right.map(|row| row.0));
                             right.is_none() || if forwards { gone < right } else { gone > right }
                         };
-                        // Several may have been removed, of which some are met.
+                        // Several keys may have been removed, and the cursor may meet some of them.
                         let is_later_gone = found.is_some_and(|(key, value)| {
                             removed.get(key) == Some(value)
                                 && right
@@ -480,7 +479,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         })
     }
 
-    /// Compares what a walk that removed rows has left.
+    /// Compares the rows that remain after a walk that removed some.
     #[track_caller]
     fn left(&self, tx: &View<'_, C>, model: &Model<K, V>) -> Result<()> {
         let mut rows = self.table.iter(tx)?;
@@ -489,7 +488,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         Ok(())
     }
 
-    /// `drain`, of which some is used.
+    /// Uses only a part of a `drain`.
     fn drain(&self) -> Result<()> {
         let (from, to) = (self.bound(), self.bound());
         self.take_back(|tx, map| {
@@ -506,7 +505,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         })
     }
 
-    /// `extract_if`, of which some is used, while rows behind it are changed and removed.
+    /// Uses only a part of an `extract_if`, while rows ahead of it are changed and removed.
     fn extract_if(&self) -> Result<()> {
         let (from, to) = (self.bound(), self.bound());
         let every = 1 + self.up_to(3);
@@ -521,7 +520,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
             for _ in 0..used {
                 let found = extracted.next().transpose()?;
                 let mut right = expected.next();
-                // It has been removed meanwhile.
+                // The row has been removed meanwhile.
                 while right.is_some_and(|(key, _)| !model.contains_key(key)) {
                     right = expected.next();
                 }
@@ -561,7 +560,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         })
     }
 
-    /// A walk over rows that are overwritten and inserted behind it.
+    /// Walks over rows, while rows ahead are overwritten and inserted.
     fn changed_beside(&self) -> Result<()> {
         self.take_back(|tx, map| {
             let mut found = Vec::new();
@@ -575,7 +574,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         })
     }
 
-    /// The other collections with the same rows.
+    /// Walks over the other collections with the same rows.
     fn collections(&self) -> Result<()> {
         self.take_back(|tx, _| {
             let (hashed, queue, vector) =
@@ -599,7 +598,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
             self.walk(self.all(), || true, |_| row(items.next(), keys.next()))?;
             let mut keys = self.model.keys();
             self.walk(self.all(), || true, |_| row(queue.pop(tx).transpose(), keys.next()))?;
-            // A vector that becomes shorter while it is walked over has what is left of it, from either end.
+            // If a vector becomes shorter while a walk is under way, the walk returns the elements that are left, from either end.
             let length = self.up_to(self.model.len()) as u64;
             let (mut forwards, mut backwards) = (vector.iter(tx)?, vector.iter(tx)?.rev());
             let first = backwards.next().transpose()?;
@@ -636,7 +635,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         self.other.delete("pairs").map(drop)
     }
 
-    /// A snapshot, which is walked over while rows are changed, removed and inserted.
+    /// Walks over a snapshot, while rows are changed, removed and inserted.
     fn snapshot(&self) -> Result<()> {
         let table = self.other.table::<K, V>("walked")?;
         self.other.write(|tx| self.fill(tx, &table))?;
@@ -672,7 +671,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
         Ok(())
     }
 
-    /// Rows that go out without their types and in again, and are migrated to other types there.
+    /// Dumps rows without their types and loads them again, and migrates them to other types.
     fn dump_load_and_migrate(&self) -> Result<()> {
         let name = self.table.name();
         let about = self.db.list()?.into_iter().find(|about| about.name == name).expect("the table");
@@ -698,7 +697,7 @@ impl<K: DrawnKey, V: DrawnValue, C: Control<Memory = Native>> Case<'_, K, V, C> 
     }
 }
 
-/// Every way to walk. A new one is added here.
+/// All ways to walk. New ones are added here.
 macro_rules! ways {
     ($case:expr; $($way:ident)*) => {
         $(($case).$way().unwrap_or_else(|error| panic!("{}: {error}", stringify!($way)));)*
@@ -713,7 +712,7 @@ fn options() -> Options {
     }
 }
 
-/// Databases that cases share.
+/// The databases that the cases share.
 struct Databases<C: Control<Memory = Native>>(Database<C>, Database<C>);
 
 impl<C: Control<Memory = Native>> Databases<C> {
@@ -723,10 +722,10 @@ impl<C: Control<Memory = Native>> Databases<C> {
         Self(make(), make())
     }
 
-    /// Stores rows and walks over them in all ways; rows compared.
+    /// Stores rows and walks over them in all ways. Returns the number of rows that were compared.
     fn walk<K: DrawnKey, V: DrawnValue>(&self, drawn: &[Drawn], seed: u64) -> u64 {
         let Self(db, other) = self;
-        // A case that has failed leaves tables.
+        // An earlier case that has failed leaves its tables.
         for db in [db, other] {
             db.list().unwrap().iter().for_each(|table| assert!(db.delete(&table.name).unwrap()));
         }
@@ -740,7 +739,7 @@ impl<C: Control<Memory = Native>> Databases<C> {
             iter rev both_ends next_with ranges prefix ends check cursor drain extract_if retain pops
             changed_beside collections multimap snapshot dump_load_and_migrate
         }
-        // Nothing has stayed of what was taken back.
+        // The ways that were rolled back have left no change.
         case.iter().unwrap();
         case.compared.get()
     }
@@ -776,7 +775,7 @@ fn walks_have_every_row_once_and_in_order() {
     println!("0 wrong rows of {} in {} random iterations", compared.get(), tried.get());
 }
 
-/// The end is reported where nothing is left, and not after an error.
+/// The end is reported if no row is left, but not after an error.
 #[test]
 fn a_cursor_that_has_failed_reports_no_end() {
     let db = Database::in_memory_with(&options()).unwrap();
@@ -794,7 +793,7 @@ fn a_cursor_that_has_failed_reports_no_end() {
     assert!(matches!(done, Err(Error::Aborted | Error::Dangling { .. })), "{done:?}");
 }
 
-/// Popped items whose memory holds new ones: the walk has all that stay, or an error.
+/// The memory of popped items holds new ones. The walk returns all items that remain, or an error.
 #[test]
 fn a_queue_that_is_popped_beside_its_iteration_hides_no_item() {
     let db = Database::in_memory_with(&options()).unwrap();
@@ -828,8 +827,8 @@ fn a_queue_that_is_popped_beside_its_iteration_hides_no_item() {
     }
 }
 
-/// At a snapshot, where entries are read ahead: a long row fills the batch within a layer, in which another row is behind it, and a row of the
-/// layer above is at hand. Iteration used to go on with that one.
+/// A snapshot reads entries ahead. Here a long row fills the batch within a layer that has another row after it, while a row of the layer above is in
+/// reach. Iteration used to continue with that one.
 #[test]
 fn a_batch_that_a_layer_has_filled_has_no_row_from_behind_it() {
     let rows = [(86_532_151, 0), (3_815_912_506, 40), (1_253_174_036, 524_248)];

@@ -1,4 +1,4 @@
-//! Transactions that do not fit a log: in both controls, in memory and on a file, beside readers, writers and snapshots.
+//! Transactions that do not fit into a log: under both controls, in memory and on a file, beside readers, writers and snapshots.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ struct Shelf<'p> {
     counts: OrderedMap<'p, u64, u64>,
 }
 
-/// Logs of 4,096 records; under `Sync` pages are written while a large transaction runs.
+/// The logs have 4,096 records. Under `Sync`, pages are written while a large transaction runs.
 fn options(domain: Domain) -> Options {
     Options {
         geometry: Geometry { size: 64 << 20, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
@@ -34,7 +34,7 @@ where
     .unwrap()
 }
 
-/// The store that is recovered from copies of the files of one that is not closed.
+/// Returns the store that is recovered from copies of the files of one that is not closed.
 fn recovered<C: Control<Memory = Native>>(
     store: Store<Shelf<'static>, C>,
     path: &std::path::Path,
@@ -55,7 +55,7 @@ fn row(number: u64) -> Vec<u8> {
 
 const ROWS: u64 = 3000;
 
-/// Bytes and rows of any number, what is given up, what was there before, and all of it after a crash.
+/// Writes of any number of bytes and rows: transactions that are rolled back, rows that existed before, and everything after a crash.
 fn any_size<C: Control<Memory = Native>>(domain: Domain) {
     let folder = tempfile::tempdir().unwrap();
     let (path, options) = (folder.path().join("pool"), options(domain));
@@ -69,18 +69,18 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
         for number in 0..ROWS {
             shelf.rows.insert(tx, &number, &row(number))?;
         }
-        assert_eq!(shelf.rows.get(tx, &(ROWS - 1))?, Some(row(ROWS - 1)), "it sees what it has written");
+        assert_eq!(shelf.rows.get(tx, &(ROWS - 1))?, Some(row(ROWS - 1)), "it sees its own writes");
         Err::<(), _>(Error::Aborted)
     });
     assert!(matches!(given_up, Err(Error::Aborted)), "{given_up:?}");
-    assert!(runs <= 3, "with what is left of the log, with all of it, and without");
+    assert!(runs <= 3, "with the rest of the log, with all of it, and without it");
     let rows = |store: &Store<Shelf<'static>, C>| {
         store.read(|tx, root| root.get(tx)?.rows.iter(tx).collect::<Result<Vec<_>, _>>()).unwrap()
     };
     assert_eq!(rows(&store), [(7, vec![1])]);
     assert_eq!(store.pool().usage().unwrap(), empty, "nothing is left of it");
 
-    // What it replaces, too.
+    // The rows that it replaces, too.
     store
         .write(|tx, root| {
             let shelf = root.get(tx)?;
@@ -94,7 +94,7 @@ fn any_size<C: Control<Memory = Native>>(domain: Domain) {
         (0..ROWS).map(|number| (number, row(number))).chain([(ROWS, value.clone())]).collect();
     assert!(rows(&store) == expected);
     assert!(store.check().unwrap().is_empty());
-    // Not closed: recovered.
+    // The store is not closed, but recovered.
     let store = recovered(store, &path, &options);
     assert!(rows(&store) == expected);
     assert!(store.check().unwrap().is_empty());
@@ -146,7 +146,7 @@ fn a_full_pool_takes_a_large_transaction_back() {
     }
 }
 
-/// Small transactions, views and snapshots, some of which began before a large one and last beyond it.
+/// Small transactions, views and snapshots, some of which begin before a large transaction and end after it.
 fn beside_others<C>(domain: Domain)
 where
     C: Control<Memory = Native>,
@@ -219,7 +219,7 @@ fn large_transactions_run_beside_others_on_a_file() {
     beside_others::<SingleWriter>(Domain::Sync);
 }
 
-/// Large values in the place of others of their size, of which much or little is different: written over, or to a new place.
+/// Large values replace others of the same size. If little is different, they are written in place, and otherwise to a new place.
 fn replaced<C: Control<Memory = Native>>(domain: Domain) {
     let folder = tempfile::tempdir().unwrap();
     let store = create::<C>(&folder.path().join("pool"), &options(domain));
@@ -248,7 +248,7 @@ fn large_values_are_replaced() {
     replaced::<Stm>(Domain::Process);
 }
 
-/// A load that is a large transaction: whole after a crash, nothing after an error, and what it costs in space.
+/// A load that is a large transaction: complete after a crash, without effect after an error, and with a bound on the space that it takes.
 fn load<C: Control<Memory = Native>>(domain: Domain) {
     let folder = tempfile::tempdir().unwrap();
     let (path, options) = (folder.path().join("pool"), options(domain));
@@ -269,7 +269,7 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
         rows.load(tx, (0..10).map_while(|number| insert(number).ok())).map(drop)
     });
     assert!(matches!(meddling, Err(Error::Parameter(_))), "{meddling:?}");
-    // Nor may what gives the pairs destroy the map, or take back what the load has allocated: a value too large for a page.
+    // The iterator of the pairs cannot destroy the map, nor roll back what the load has allocated: here a value too large for a page.
     let destroying = store.write(|tx, root| {
         let rows = root.get(tx)?.rows;
         rows.load(
@@ -294,9 +294,9 @@ fn load<C: Control<Memory = Native>>(domain: Domain) {
 
     assert_eq!(store.write(|tx, root| root.get(tx)?.rows.load(tx, ascending())).unwrap(), ROWS);
     let taken = store.pool().usage().unwrap().allocated_bytes - empty.allocated_bytes;
-    // Keys and values in whole words, and a word for each cell.
+    // Keys and values take whole words, and each cell one more.
     assert!(taken as f64 <= 1.08 * (ROWS * (8 + 8 + 104)) as f64, "{taken} bytes are allocated");
-    // Not behind all that is there, which is replaced.
+    // These keys are not greater than all others, so that rows are replaced.
     store.write(|tx, root| root.get(tx)?.rows.load(tx, [(3, row(2)), (ROWS, row(1))])).unwrap();
     let store = recovered(store, &path, &options);
     let mut expected: Vec<_> = ascending().chain([(ROWS, row(1))]).collect();
@@ -314,8 +314,8 @@ fn a_load_is_one_transaction() {
     }
 }
 
-/// The most bytes of copies of pages that there were while a large transaction gave `rows` keys a value of 300 bytes each, of which `before` had one.
-/// It writes its pages whenever 64 are dirty.
+/// Returns the largest number of bytes in copies of pages while a large transaction sets `rows` keys to values of 300 bytes. `before` of the keys
+/// existed. It writes its pages whenever 64 are dirty.
 fn copies_while_it_runs(memory_pages: u64, before: u64, rows: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let mut options = options(Domain::Sync);

@@ -1,4 +1,4 @@
-//! Leases: who waits for a worker goes on whoever gives one back, and who would wait for itself is told so.
+//! Leases: a thread that waits for a worker continues whichever thread returns one, and a thread that would wait for itself gets an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -17,12 +17,12 @@ fn options(logs: u64) -> Options {
     Options { domain: Domain::Process, geometry, lock_bits: 10, ..Options::default() }
 }
 
-/// Every kind of domain in which programs nest by mistake.
+/// The options of every domain in which programs can nest transactions by mistake.
 fn variants(logs: u64) -> impl Iterator<Item = Options> {
     [Domain::Process, Domain::Sync].map(|domain| Options { domain, ..options(logs) }).into_iter()
 }
 
-/// Tests `body` under either control.
+/// Tests `body` under each control.
 macro_rules! under_both {
     ($body:ident) => {
         $body::<Stm>();
@@ -36,7 +36,7 @@ fn store<C: Control<Memory = Native>>(options: &Options) -> (tempfile::TempDir, 
     (folder, store)
 }
 
-/// What `body` returns; fails if it does not return, for which nothing but a defect is a reason.
+/// Returns the result of `body`. Fails if `body` does not return, which only a defect can cause.
 fn returning<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || done.send(body()));
@@ -71,7 +71,7 @@ fn a_transaction_within_a_transaction_is_an_error() {
                     .unwrap();
                 assert!(!folder.path().join("copy").exists());
                 assert!(store.read(|_, _| Ok(is_nested(increment(&store)))).unwrap());
-                // Handed on, it ends the outer one.
+                // The closure returns the error, which ends the outer transaction.
                 assert!(is_nested(store.write(|tx, root| {
                     root.set(tx, &9)?;
                     increment(&store)
@@ -99,7 +99,7 @@ fn two_workers_of_a_thread_do_not_nest() {
                 });
                 assert!(nested.unwrap());
                 inner.run(|tx| tx.write(tx.root(1), 2)).unwrap();
-                // Beside each other on two threads, they are two transactions.
+                // On two threads side by side, these are two transactions.
                 outer
                     .view(|tx| {
                         let inner = &mut inner;
@@ -227,7 +227,7 @@ fn lease<'m>(pool: &TestPool, memory: &'m Hosted) -> Worker<Over<Stm, &'m Hosted
     Worker::lease(pool.over(memory), Stm, None).unwrap()
 }
 
-/// Coroutines on one thread of the operating system are threads of their own.
+/// Coroutines on one thread of the operating system count as separate threads.
 #[test]
 fn coroutines_have_an_identity_too() {
     let pool = TestPool::new(SMALL, None, 1, 7, None);
@@ -264,7 +264,7 @@ fn coroutines_have_an_identity_too() {
     coroutines::run(&pool.world(), vec![Box::new(nested) as coroutines::Thread<'_>], |_| 0);
 }
 
-/// Waits until so many threads wait for a lease on the pool of `worker`.
+/// Waits until this number of threads wait for a lease on the pool of `worker`.
 fn until_waiting(worker: &Worker, threads: u64) {
     while worker.memory().load(SharedLayout::RETURNS.word(1)) != threads {
         std::thread::yield_now();
@@ -288,7 +288,7 @@ fn who_waits_goes_on_whoever_gives_a_worker_back() {
                 std::thread::scope(|threads| {
                     let waiters = [threads.spawn(|| take(&store)), threads.spawn(|| take(&store))];
                     until_waiting(&worker, 2);
-                    // One is enough for both, one after the other.
+                    // One worker is enough for both threads, one after the other.
                     let _kept = match giver {
                         "worker" => {
                             drop(worker);
@@ -346,7 +346,7 @@ fn idle_workers_give_up_their_logs() {
     let (_folder, store) = store::<Stm>(&options(2));
     drop((store.session().unwrap(), store.session().unwrap()));
     let workers = [store.pool().worker().unwrap(), store.pool().worker().unwrap()];
-    // Fresh ones.
+    // These are new workers.
     assert!(workers.iter().all(|worker| worker.statistics() == Statistics::default()));
     assert!(matches!(store.pool().worker(), Err(Error::NoFreeLog { logs: 2 })));
     drop(workers);

@@ -1,5 +1,5 @@
-//! `len` returns the number that a walk finds: after everything that changes tables, beside other threads, in snapshots, after crashes, and in pools of
-//! the version before, which has no counts.
+//! `len` returns the number that a walk finds: after everything that changes tables, beside other threads, in snapshots, after crashes, and in pools
+//! of the previous format version, which has no counts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ impl All {
         }
     }
 
-    /// The three lengths, which are those that walks find.
+    /// Returns the three lengths, after a check that walks find the same.
     fn lengths<'p>(&self, tx: &View<'p, impl Control>) -> Result<[u64; 3]> {
         let counted = [self.rows.len(tx)?, self.pairs.len(tx)?, self.jobs.len(tx)?];
         let mut walked = [0; 3];
@@ -41,7 +41,7 @@ impl All {
         Ok(counted)
     }
 
-    /// A few changes of any kind, some of which are taken back.
+    /// Makes some changes of any kind, and rolls some of them back.
     fn change<'p, C: Control>(&self, tx: &Tx<'p, C>, random: &mut fastrand::Rng, many: u64) -> Result<()> {
         for _ in 0..random.u64(1..many) {
             let before = random.u32(..10).eq(&0).then(|| tx.savepoint());
@@ -76,8 +76,8 @@ fn options(domain: Domain) -> Options {
     }
 }
 
-/// More threads than counters have lines, of which each changes everything, some of it in transactions that no log holds or that are given up; beside them one that
-/// reads.
+/// Starts more threads than counters have lines. Each changes everything, in part in transactions that do not fit into a log or that are rolled back.
+/// Another thread reads meanwhile.
 fn threads<C: Control<Memory = Native>>(domain: Domain, threads: usize)
 where
     Database<C>: Sync,
@@ -136,7 +136,7 @@ where
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
     let found = db.read(|tx| all.lengths(tx)).unwrap();
     assert!(found[0] > 100, "{found:?}");
-    // As a crash leaves it.
+    // The database is left as after a crash.
     std::mem::forget(db);
     let copy = folder.path().join("copy");
     std::fs::copy(&path, &copy).unwrap();
@@ -169,7 +169,7 @@ fn loads_and_entries_are_counted() {
     let is = |expected| assert_eq!(db.read(|tx| all.lengths(tx)).unwrap()[0], expected);
     db.write(|tx| all.rows.load(tx, (0..10).map(row))).unwrap();
     is(10);
-    // It has one page, which is replaced.
+    // The map has one page, which is replaced.
     db.write(|tx| all.rows.load(tx, (10..3000).map(row))).unwrap();
     is(3000);
     db.write(|tx| {
@@ -181,7 +181,7 @@ fn loads_and_entries_are_counted() {
     })
     .unwrap();
     is(4000);
-    // One by one, since they do not come behind all others.
+    // The rows are inserted one by one, since their keys are not greater than all others.
     db.write(|tx| all.rows.load(tx, (2000..4100).map(row))).unwrap();
     is(4100);
     let failed = db.write(|tx| all.rows.load(tx, (5000..6000).chain([1]).map(row)));
@@ -217,7 +217,7 @@ fn places<'p>(tx: &Tx<'p, impl Control>, tables: Tables<'p>) -> Result<[Persiste
     Ok([rows, pairs, jobs].map(address))
 }
 
-/// Makes of the pool at `path` what the version before would have left: nothing is counted. Returns where its tables are.
+/// Turns the pool at `path` into one that the previous version would have left, without counts. Returns the addresses of its tables.
 fn make_older(path: &Path, options: &Options) -> [PersistentAddress; 3] {
     let store = Store::<Tables>::open_existing(path, options).unwrap();
     let places = store.write(|tx, root| places(tx, root.get(tx)?)).unwrap();
@@ -250,7 +250,7 @@ fn make_older(path: &Path, options: &Options) -> [PersistentAddress; 3] {
     places
 }
 
-/// A database with rows in all tables.
+/// Creates a database with rows in all tables.
 fn filled(path: &Path, options: &Options) -> Database {
     let db = Database::open_with(path, options).unwrap();
     let all = All::of(&db);
@@ -269,7 +269,7 @@ fn tables_of_an_older_version_are_counted_once_they_are_open_for_writing() {
     let (path, options) = (folder.path().join("pool"), options(Domain::Process));
     filled(&path, &options).close().unwrap();
     let [rows, pairs, jobs] = make_older(&path, &options);
-    // By walks, where nothing can be written.
+    // In a database that cannot be written, walks count the rows.
     let db = Database::open_read_only(&path, &options).unwrap();
     let all = All::of(&db);
     assert_eq!(db.read(|tx| all.lengths(tx)).unwrap(), [500; 3]);
@@ -334,7 +334,7 @@ impl Shelf<'_> {
     }
 }
 
-/// A store with so many entries in each collection.
+/// Creates a store with this number of entries in each collection.
 fn shelf(path: &Path, entries: u64) -> Store<Shelf<'static>> {
     let store = Store::<Shelf>::create_new(path, &options(Domain::Process), |tx| {
         let (small, large) = (HashMap::new(tx)?, HashMap::with_capacity(tx, 1000)?);
@@ -367,7 +367,7 @@ fn collections_are_counted_from_few_to_many_and_back() {
             .write(|tx, root| {
                 let shelf = root.get(tx)?;
                 for map in [shelf.small, shelf.large] {
-                    // Another value changes nothing.
+                    // Replacing a value does not change the count.
                     map.insert(tx, &left, &2)?;
                     map.remove(tx, &left)?;
                     assert_eq!(map.remove(tx, &left)?, None);
@@ -383,7 +383,7 @@ fn collections_are_counted_from_few_to_many_and_back() {
     assert_eq!((store.check().unwrap(), store.lost_memory().unwrap().blocks), (vec![], 0));
     store
         .write(|tx, root| {
-            // It destroys what was there.
+            // Replacing a value destroys the collections in it.
             let (small, large) = (HashMap::new(tx)?, HashMap::new(tx)?);
             root.set(tx, &Shelf { map: OrderedMap::new(tx)?, small, large, queue: Queue::new(tx)? })
         })
@@ -414,8 +414,8 @@ fn a_wrong_number_is_damage() {
         (map.word(8 * 15), "has 500 keys, and its counters say 501"),
         (small.word(8), "the hash map at"),
         (large, "has 500 keys, and its counters say 501"),
-        (queue.word(9), "has 500 items, and its counts say 501"),
-        (queue.word(17), "has 500 items, and its counts say 499"),
+        (queue.word(9), "has 500 items, but its counts say 501"),
+        (queue.word(17), "has 500 items, but its counts say 499"),
     ] {
         let mut add = |change: i64| {
             worker

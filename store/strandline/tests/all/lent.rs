@@ -15,14 +15,14 @@ fn whole<C: Control<Memory = Native>>(value: &LentValue<C>) -> Vec<u8> {
     value.pieces().flatten().copied().collect()
 }
 
-/// A program keeps values while others replace and remove them, compact the file, and end the snapshot for want of room.
+/// A program keeps values while others replace and remove them, compact the file, and end the snapshot for lack of memory.
 fn values_are_kept<C: Control<Memory = Native>>()
 where
     LentValue<C>: Send + Sync,
 {
     const BYTES: usize = 600_000;
     let folder = tempfile::tempdir().unwrap();
-    // Room for few old versions, so that the snapshot is ended.
+    // There is memory for only a few old versions, so that the snapshot is ended.
     let options = Options { snapshot_bytes: 2048, ..Options::default() };
     let db = open::<C>(&folder.path().join("db"), &options);
     let films = db.table::<u64, Vec<u8>>("films").unwrap();
@@ -50,10 +50,10 @@ where
             }
         });
     }
-    // The database stays open for them.
+    // The lent values keep the database open.
     assert!(matches!(db.close(), Err(Error::InUse { .. })));
     drop(lent);
-    // Their pages are used again.
+    // The pages of dropped values are used again.
     let before = db.space().unwrap().file_bytes;
     for round in 0..60 {
         db.write(|tx| films.set(tx, &(round % 4), &value(round, BYTES))).unwrap();
@@ -69,13 +69,13 @@ fn lent_values_stay_as_they_were() {
     values_are_kept::<SingleWriter>();
 }
 
-/// What cannot be lent is copied, and keeps nothing open.
+/// Values that cannot be lent are copied, and do not keep the database open.
 #[test]
 fn other_values_are_copied() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path().join("db")).unwrap();
     let films = db.table::<u64, Vec<u8>>("films").unwrap();
-    // Values of more than 16 KB lie in pages of their own.
+    // Only values of more than 16 KB are stored in pages of their own.
     let sizes = [0, 1, 16 << 10, (16 << 10) + 1];
     for (key, bytes) in (0..).zip(sizes) {
         db.write(|tx| films.set(tx, &key, &value(key, bytes))).unwrap();
@@ -87,7 +87,7 @@ fn other_values_are_copied() {
         assert_eq!(film.is_empty(), *bytes == 0);
     }
     assert_eq!(lent.iter().map(LentValue::is_lent).collect::<Vec<_>>(), [false, false, false, true]);
-    // One that was replaced since the snapshot began may go to others at any time.
+    // The pages of a value that was replaced since the snapshot began may be used again at any time.
     drop(lent);
     db.write(|tx| films.set(tx, &3, &value(7, 17_000))).unwrap();
     let film = films.lend(&snapshot, &3).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! One program, so that the library is linked once. What starts processes is in `tests/processes`.
+//! These tests are one program, so that the library is linked once. Tests that start processes are in `tests/processes`.
 
 mod attacks;
 mod backup;

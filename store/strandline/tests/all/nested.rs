@@ -1,5 +1,5 @@
-//! Every public method of a database, a store and a pool is called inside a transaction, a small and a large one: it returns, with `Nested` or
-//! with its result, and the transaction commits. A method that is not listed here fails the test.
+//! Calls every public method of a database, a store and a pool inside a transaction, a small and a large one. It must return, with `Nested` or with
+//! its result, and the transaction must commit. A method that is not listed here fails the test.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -17,18 +17,18 @@ use strandline::{
 use strandline_core::memory::Native;
 use strandline_core::{Pool, Runner, Transaction};
 
-/// The sources whose public methods are called, each with the names of those that are not, and why.
+/// The sources whose public methods are called. Each has a list of methods that are not called, with the reason.
 const SOURCES: [(&str, &str, &[&str]); 8] = [
     ("database", include_str!("../../src/database/mod.rs"), &[]),
     ("upkeep", include_str!("../../src/database/upkeep.rs"), &[]),
-    // That one is checked as `pool`.
+    // The pool's methods are listed as `pool`.
     ("store", include_str!("../../src/store/mod.rs"), &["pool"]),
     ("export", include_str!("../../src/database/export.rs"), &[]),
     ("migrate", include_str!("../../src/database/migrate.rs"), &[]),
     (
         "pool",
         include_str!("../../../strandline-core/src/file/pool.rs"),
-        // They make a pool, or are the laboratory's.
+        // These create a pool, or belong to the laboratory.
         &[
             "create",
             "create_with",
@@ -44,7 +44,7 @@ const SOURCES: [(&str, &str, &[&str]); 8] = [
     (
         "leases",
         include_str!("../../../strandline-core/src/file/leases.rs"),
-        // Those of idle workers, which are the pool's own; `return_worker` has nothing to return, where no worker can be had.
+        // These are methods of the pool's list of idle workers. `return_worker` has nothing to return, since a worker cannot be had here.
         &["idle_workers", "borrow", "count_borrowed", "give_back", "end", "return_worker"],
     ),
     ("compact", include_str!("../../../strandline-core/src/file/compact.rs"), &[]),
@@ -55,7 +55,7 @@ fn public_methods(source: &str) -> BTreeSet<&str> {
     declared.filter_map(|line| line.split(['(', '<']).next()).collect()
 }
 
-/// What a call is expected to return inside a transaction.
+/// The result that a call is expected to return inside a transaction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expected {
     Nested,
@@ -71,7 +71,7 @@ fn outcome<T>(result: Result<T>) -> Result<Expected> {
     }
 }
 
-/// A call of a method of a source, and what it returned.
+/// The name of a source, a method of it, the expected result, and the result.
 type Called = (&'static str, &'static str, Expected, Result<Expected>);
 
 macro_rules! call {
@@ -114,7 +114,7 @@ fn call_database<C: Control<Memory = Native>>(
     call!(to, "upkeep", "backup", Nested, db.backup(db.path().with_extension("copy")));
     call!(to, "database", "path", Done, Ok(db.path()));
     call!(to, "database", "id", Done, Ok(db.id()));
-    // A snapshot of it exists, but nothing is to be dropped before the transaction has ended.
+    // A snapshot of the database exists, but nothing is dropped before the transaction has ended.
     call!(to, "database", "close", Nested, db.close());
     call!(to, "export", "count", Nested, db.count("numbers"));
     call!(to, "export", "len", Nested, db.len("numbers"));
@@ -190,7 +190,7 @@ where
     call!(to, "compact", "space", Done, pool.space());
     call!(to, "compact", "compact", Nested, pool.compact());
     call!(to, "compact", "compact_with", Nested, pool.compact_with(|_, _| {}));
-    // Where a transaction is durable when it has committed there is nothing to wait for.
+    // In domains where a transaction is durable when it has committed, there is nothing to wait for.
     let waits = if in_flush_or_mapped { Done } else { Nested };
     to.push(("ticket", "wait", waits, outcome(ticket.wait())));
     to.push(("ticket", "poll", waits, outcome(poll(ticket))));
@@ -204,7 +204,7 @@ struct Rows<'p> {
     rows: OrderedMap<'p, u64, Vec<u8>>,
 }
 
-/// Logs of 4,096 records.
+/// Options with logs of 4,096 records.
 pub fn options(domain: Domain) -> Options {
     Options {
         geometry: Geometry { size: 64 << 20, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 16 },
@@ -216,7 +216,7 @@ pub fn options(domain: Domain) -> Options {
     }
 }
 
-/// What `body` returns; fails if it does not return, for which nothing but a defect is a reason.
+/// Returns the result of `body`. Fails if `body` does not return, which only a defect can cause.
 pub fn returning<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     std::thread::spawn(move || done.send(body()));
@@ -232,7 +232,7 @@ fn compare(called: &[Called], context: &str) {
     }
 }
 
-/// The calls in a database's and a store's transaction that writes so many rows.
+/// Returns the calls in a transaction of a database, and in one of a store, that writes this number of rows.
 fn call_all<C: Control<Memory = Native> + 'static>(domain: Domain, rows: u64) -> Vec<Called> {
     let folder = tempfile::tempdir().unwrap();
     let context = format!("{domain:?}, {rows} rows");
@@ -323,7 +323,7 @@ fn a_pool_that_goes_inside_a_transaction_waits_for_nothing() {
                         Ok(())
                     });
                     drop(worker);
-                    // The pool's threads end some time after the transaction, and its lock with them.
+                    // The pool's threads end some time after the transaction, and release its lock then.
                     let pool = loop {
                         match Pool::open(&path, &options(domain)) {
                             Err(Error::Locked { .. }) => std::thread::yield_now(),
@@ -337,12 +337,12 @@ fn a_pool_that_goes_inside_a_transaction_waits_for_nothing() {
     }
 }
 
-/// The words of the heap's tables are stored one after the other while transactions commit. These transactions replace rows by longer and shorter
-/// ones, so that there are as many objects at each moment, and raw loads beside them count others.
+/// Transactions store the words of the heap's tables one after the other while they commit. These transactions replace rows by longer and shorter
+/// ones, so that the number of objects is the same at each moment. A count by plain loads at the same time would find other numbers.
 fn usage_beside_writers<C: Control<Memory = Native> + 'static>(domain: Domain) {
-    // None lies in a page of the tree, or in extents.
+    // These rows are stored neither in pages of the tree nor in extents.
     const BYTES: [usize; 3] = [1_500, 9_000, 16_000];
-    // So that no transaction is a large one.
+    // No transaction becomes a large one.
     let mut options = options(domain);
     options.geometry.log_bytes = 1 << 20;
     let db = Database::from(Store::<Tables, C>::in_memory(&options, |tx| Tables::new(tx)).unwrap());

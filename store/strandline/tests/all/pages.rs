@@ -1,4 +1,4 @@
-//! The links of the repository's pages: each leads to a file that is there, and to a heading of it.
+//! The links of the repository's pages: each must refer to an existing file, and to a heading of it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// All Markdown files below `folder`, without what builds have made.
+/// Finds all Markdown files below `folder`, except in the output of builds.
 fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -27,7 +27,7 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of a page that are not code.
+/// Returns the lines of a page that are not code.
 fn prose(page: &str) -> impl Iterator<Item = &str> {
     let mut in_code = false;
     page.lines().filter(move |line| {
@@ -37,12 +37,12 @@ fn prose(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The names by which a page's headings can be linked to, as GitHub makes them.
+/// Returns the names by which a page's headings can be linked to, as GitHub makes them.
 fn anchors(page: &str) -> HashSet<String> {
     let mut anchors = HashSet::new();
     for heading in prose(page).filter_map(|line| line.strip_prefix('#')) {
         let text = heading.trim_start_matches('#').trim();
-        // Of a link in a heading its text.
+        // A link in a heading contributes only its text to the heading's name.
         let text: String =
             text.split("](").map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect();
         let kept = text
@@ -60,13 +60,13 @@ fn anchors(page: &str) -> HashSet<String> {
     anchors
 }
 
-/// The targets of a page's links, each with its line.
+/// Returns the targets of a page's links, each with its line.
 fn links(page: &str) -> impl Iterator<Item = (&str, &str)> {
     prose(page).flat_map(|line| {
         let outside_code = line.split('`').step_by(2);
         let targets =
             outside_code.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split_once(')'));
-        // A link's text may be code, and then its target is behind it.
+        // The text of a link may be code. The target then follows the code.
         targets.map(move |(target, _)| (target, line))
     })
 }
@@ -100,7 +100,7 @@ fn every_link_leads_somewhere() {
     assert!(checked > 200, "{checked} links were found");
 }
 
-/// A folder of tests says what it protects against.
+/// A folder of tests must say what it protects against.
 #[test]
 fn every_folder_of_tests_is_listed() {
     let page = std::fs::read_to_string(root().join("docs/testing.md")).unwrap();

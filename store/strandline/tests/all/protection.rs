@@ -1,5 +1,5 @@
-//! Protection against stray writes. Where processor or system have no keys, opening says so, and that is all. The stray writes themselves are in
-//! `tests/processes/stray_write.rs`.
+//! Protection against stray writes. If the processor or the system has no protection keys, opening must report that, and nothing else is tested. The
+//! stray writes themselves are in `tests/processes/stray_write.rs`.
 
 use std::sync::mpsc;
 
@@ -22,7 +22,7 @@ fn options(domain: Domain) -> Options {
     Options { domain, geometry, assume_persistent: true, protect: true, lock_bits: 10, ..Options::default() }
 }
 
-/// Whether this machine has keys; if it says so, opening has to work.
+/// Returns whether this machine has protection keys. If the system reports them, opening has to work.
 pub fn has_keys() -> bool {
     std::fs::read_to_string("/proc/cpuinfo")
         .is_ok_and(|cpus| cpus.split_whitespace().any(|flag| flag == "ospke"))
@@ -39,7 +39,7 @@ fn without_keys_it_is_refused() {
     }
 }
 
-/// Threads that are older than the pool and threads that are younger, in every domain, with a kill and a backup.
+/// Threads that are older than the pool and threads that are younger run transactions, in every domain, with a kill and a backup.
 #[test]
 fn every_thread_can_run_transactions() {
     if !has_keys() {
@@ -54,7 +54,7 @@ fn every_thread_can_run_transactions() {
         };
         let old = std::thread::spawn(move || {
             let store = from_main.recv().unwrap();
-            // Its first access is a read.
+            // The first access of this thread is a read.
             assert_eq!(store.read(|tx, root| root.get(tx)?.map.len(tx)).unwrap(), 0);
             write(&store, 0);
             store.usage().unwrap();
@@ -94,7 +94,7 @@ fn other_schemes_store_through_the_window_too() {
         let path = folder.path().join(format!("{concurrency:?}"));
         let pool = laboratory(concurrency).create(path, &options(Domain::Flush)).unwrap();
         let mut worker = pool.worker_of(&strandline_schemes::MNE_SYNC).unwrap();
-        // A worker may go to another thread.
+        // A worker may move to another thread.
         let mut worker = std::thread::spawn(move || {
             worker.run(|tx| tx.write(tx.root(3), 9)).unwrap();
             worker

@@ -1,4 +1,4 @@
-//! Repair: pools that are damaged, repaired and compared, and those that repair refuses.
+//! Repair: pools that are damaged, repaired and compared, and pools that repair refuses.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -43,7 +43,7 @@ fn options(domain: Domain) -> Options {
 
 type Contents = BTreeMap<u64, String>;
 
-/// A pool of two lives with a copy of its files, closed or as a kill leaves them, and what it holds.
+/// A pool that was opened twice, a copy of its files, closed or as a kill leaves them, and its content.
 struct Made {
     folder: tempfile::TempDir,
     domain: Domain,
@@ -58,7 +58,7 @@ impl Made {
         let store = Store::<Root>::open_existing(&first, &options(domain)).unwrap();
         let mut contents = Contents::new();
         for key in 0..40 {
-            // One needs several blocks of the log, which one flush writes.
+            // One value needs several blocks of the log, which one flush writes.
             let value = format!("value {key}").repeat(if key == 20 { 1500 } else { 1 });
             store.write(|tx, root| root.get(tx)?.map.insert(tx, &key, &value)).unwrap();
             contents.insert(key, value);
@@ -102,7 +102,7 @@ impl Made {
         found
     }
 
-    /// Repair cures it, tells about `count` things, and nothing is lost.
+    /// Checks that repair restores the pool, reports `count` repairs, and loses nothing.
     #[track_caller]
     fn is_repaired(&self, count: usize) {
         let before = self.files();
@@ -115,7 +115,7 @@ impl Made {
         assert_eq!(self.contents(), (self.contents.clone(), large()));
     }
 
-    /// Repair refuses and changes nothing.
+    /// Checks that repair refuses the pool and changes nothing.
     #[track_caller]
     fn is_refused(&self) {
         let (before, names) = (self.files(), self.names());
@@ -137,7 +137,7 @@ impl Made {
         names
     }
 
-    /// The chunk table's words.
+    /// Returns the words of the chunk table.
     fn table(&self) -> Vec<u64> {
         let pool = std::fs::read(self.pool()).unwrap();
         let at = self.layout().chunk_table.offset() as usize;
@@ -171,14 +171,14 @@ fn a_header_is_repaired_where_it_is_known() {
             patch(&made.pool(), offset, b"damage!!");
             made.is_repaired(1);
         }
-        // The name of the layout, and the logs.
+        // The name of the layout, and the number of logs.
         for offset in [33, 72] {
             let made = Made::new(domain, clean);
             patch(&made.pool(), offset, b"damage!!");
             made.is_refused();
         }
     }
-    // The log tells the UUID.
+    // The log has the UUID, too.
     let made = Made::new(Domain::Sync, false);
     patch(&made.pool(), 16, b"damage!!");
     made.is_repaired(1);
@@ -228,7 +228,7 @@ fn the_log_of_a_clean_pool_is_made_anew() {
             _ => patch(&made.log(), 0, b""),
         }
         if damage == 2 {
-            // Both slots are gone.
+            // Both slots are overwritten.
             patch(&made.pool(), Layout::CHECKPOINT_SLOTS.offset(), &[7; 8192]);
             made.is_repaired(2);
         } else {
@@ -244,7 +244,7 @@ fn a_log_header_is_repaired_where_it_is_certain() {
         patch(&made.log(), offset, &vec![0x55; bytes]);
         made.is_repaired(1);
     }
-    // The file was made longer for a larger ring, of which the header did not yet say anything.
+    // The file was made longer for a larger ring, but the header does not have the new size yet.
     let made = Made::new(Domain::Sync, false);
     File::options().write(true).open(made.log()).unwrap().set_len((1 + 256) * 4096).unwrap();
     patch(&made.log(), 0, &[0x55; 64]);
@@ -261,7 +261,7 @@ fn a_log_header_is_repaired_where_it_is_certain() {
     }
 }
 
-/// The number of the newer slot.
+/// Returns the number of the newer slot.
 fn newer_slot(pool: &Path) -> u64 {
     let bytes = std::fs::read(pool).unwrap();
     let at = |slot: u64| Layout::CHECKPOINT_SLOTS.offset() as usize + 4096 * slot as usize + 8;
@@ -269,8 +269,8 @@ fn newer_slot(pool: &Path) -> u64 {
     u64::from(generation(1) > generation(0))
 }
 
-/// Of the log's blocks that recovery needs one rots, at random: the check tells, and so does opening, unless it is the last, which nothing
-/// tells from a commit that a power failure cut short.
+/// One random block of those that recovery needs is damaged. The check must report it, and so must opening, unless it is the last block: this looks
+/// like a commit that a power failure cut short.
 #[test]
 fn a_block_of_the_log_that_rots_is_found() {
     let cases: u64 = std::env::var("STRANDLINE_CASES").map_or(200, |cases| cases.parse().unwrap());
@@ -329,13 +329,13 @@ fn a_block_of_the_log_that_rots_is_found() {
     );
 }
 
-/// CRC-32C, bit by bit.
+/// Computes CRC-32C bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 };
     !bytes.iter().fold(!0, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| step(crc)))
 }
 
-/// The log of an older version: a closed pool gets a new one, any other is refused.
+/// The log has an older version. A closed pool gets a new log; any other pool is refused.
 #[test]
 fn a_log_of_an_older_version_is_replaced_where_nothing_needs_it() {
     for clean in [true, false] {
@@ -361,13 +361,13 @@ fn one_checkpoint_slot_is_enough_only_if_it_is_the_right_one() {
     patch(&made.pool(), slot(1 - newer_slot(&made.pool())), b"damage!!");
     assert_eq!(check(made.pool(), Schemes::default()).unwrap().damage.len(), 1);
     made.is_repaired(1);
-    // The older slot does not lead to the blocks of this life.
+    // The older slot does not refer to the blocks that were written since the pool was last opened.
     let made = Made::new(Domain::Sync, false);
     patch(&made.pool(), slot(newer_slot(&made.pool())), b"damage!!");
     let opened = Store::<Root>::open_existing(made.pool(), &options(Domain::Sync));
     assert!(matches!(opened.err(), Some(Error::Damaged { .. })), "opening it would lose all forty values");
     made.is_refused();
-    // A clean pool needs neither.
+    // A cleanly closed pool needs neither slot.
     let made = Made::new(Domain::Sync, true);
     patch(&made.pool(), slot(newer_slot(&made.pool())), b"damage!!");
     made.is_repaired(1);
@@ -394,7 +394,7 @@ fn large_objects_are_repaired() {
             assert!(!check(made.pool(), Schemes::default()).unwrap().damage.is_empty());
             made.is_repaired(1);
         }
-        // What a small chunk holds stands in its own word alone.
+        // The state of a small chunk is stored only in its own word.
         let made = Made::new(domain, true);
         let small = made.table().iter().position(|word| word & 0xff == 1).unwrap() as u64;
         patch(&made.pool(), made.layout().chunk_table.word(small).offset(), &[0xee; 8]);

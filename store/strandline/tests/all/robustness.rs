@@ -1,7 +1,6 @@
 //! Pools with damaged bytes, and images of a pool as a kill would leave them.
 //!
-//! `STRANDLINE_CASES=100000 cargo test --release -p strandline --test all robustness` runs it for longer; `fuzz/` looks for
-//! more with a fuzzer.
+//! `STRANDLINE_CASES=100000 cargo test --release -p strandline --test all robustness` runs longer; `fuzz/` searches further with a fuzzer.
 
 use super::attacks::{self, Aimed, Change, Damage, Transaction};
 use super::walks;

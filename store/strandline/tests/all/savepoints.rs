@@ -1,4 +1,4 @@
-//! Savepoints: going back to one leaves what was there, in transactions of any size, and loses no memory.
+//! Savepoints: going back to one restores the earlier state, in transactions of any size, and leaks no memory.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ enum Step {
     Push(u16),
     Pop,
     Set,
-    /// To one of those that are set.
+    /// Goes back to one of the savepoints that are set.
     RollBack(prop::sample::Index),
-    /// The newest.
+    /// Releases the newest savepoint.
     Release,
 }
 
@@ -38,7 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 type Model = (BTreeMap<u8, Vec<u8>>, Vec<u16>);
 
-/// Each list of steps is one transaction; the last is given up.
+/// Each list of steps is one transaction. The last one is rolled back.
 fn as_the_model<C: Control<Memory = Native>>(log_bytes: u64, transactions: &[Vec<Step>]) {
     let options = Options {
         domain: Domain::Process,
@@ -99,7 +99,7 @@ fn as_the_model<C: Control<Memory = Native>>(log_bytes: u64, transactions: &[Vec
         assert_eq!(db.check().unwrap(), [""; 0]);
         assert_eq!(db.lost_memory().unwrap().blocks, 0);
     }
-    // As a crash leaves it.
+    // The store is left as after a crash.
     std::mem::forget(db);
     let copy = folder.path().join("copy");
     std::fs::copy(&path, &copy).unwrap();
@@ -126,7 +126,7 @@ proptest! {
         single_writer in any::<bool>(),
         small_logs in any::<bool>(),
     ) {
-        // With small logs most are large transactions.
+        // With small logs, most transactions are large ones.
         let log_bytes = if small_logs { 1 << 16 } else { 1 << 20 };
         if single_writer {
             as_the_model::<SingleWriter>(log_bytes, &transactions);
@@ -165,7 +165,7 @@ fn what_was_made_since_a_savepoint_is_gone_for_its_pointers_too() {
             })
             .map_or_else(
                 |error| assert!(matches!(error, Error::Dangling { .. }), "{error}"),
-                |()| panic!("it read what is not there"),
+                |()| panic!("it read a value that does not exist"),
             );
     }
     assert_eq!(store.lost_memory().unwrap().blocks, 0);

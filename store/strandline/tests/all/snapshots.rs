@@ -40,7 +40,7 @@ where
 
 const ROWS: u64 = 100;
 
-/// Scans beside a writer that changes every row in one transaction, and the maps' shape in others: each sees rows of one state.
+/// Scans beside a writer that changes every row in one transaction, and the shape of the maps in others. Each scan must see the rows of one state.
 fn scans_see_one_state<C>(store: &Store<Books<'static>, C>)
 where
     C: strandline::Control<Memory = strandline_core::memory::Native>,
@@ -119,7 +119,7 @@ fn a_snapshot_says_at_once_that_it_was_ended() {
     let (tx, root) = snapshot.read();
     assert!(matches!(root.get(&tx).map(drop), Err(Error::SnapshotEnded { .. })));
     assert_eq!(store.snapshot_usage().unwrap().ended, 1);
-    // The next one sees what was written.
+    // The next snapshot sees the new values.
     let snapshot = store.snapshot().unwrap();
     assert!(snapshot.check().unwrap().is_empty());
     let (tx, root) = snapshot.read();
@@ -128,7 +128,7 @@ fn a_snapshot_says_at_once_that_it_was_ended() {
 
 type Bytes = Vec<u8>;
 
-/// Keys that begin alike, so that they share words; short and long.
+/// Keys with common prefixes, so that they share words; short and long ones.
 fn key() -> impl Strategy<Value = Bytes> {
     (0usize..4, prop::collection::vec(0u8..3, 0..12)).prop_map(|(same, rest)| {
         let mut key = vec![7; 8 * same];
@@ -149,8 +149,8 @@ fn rows(
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
-    /// Entries of all lengths, of which scans at a snapshot read some words before they know how many there are: first while nothing has
-    /// changed since, then when every row has.
+    /// Entries of all lengths. A scan of a snapshot reads some of their words before it knows the length: first while nothing has changed since the
+    /// snapshot began, and then after every row has changed.
     #[test]
     fn scans_at_a_snapshot_have_rows_of_all_lengths(
         model in prop::collection::btree_map(key(), (0usize..700, any::<u8>()), 0..300),

@@ -1,4 +1,4 @@
-//! What a pool tells of what it does: counts, durations, spans and metrics.
+//! The statistics of a pool: counts, durations, spans and metrics.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ fn statistics_count_what_transactions_do() -> strandline::Result<()> {
     assert_eq!(after.log_writes.count() - before.log_writes.count(), flushed);
     assert!(after.device.log_bytes > before.device.log_bytes && after.record_bytes > before.record_bytes);
     assert_eq!(after.writes.count() - before.writes.count(), 100);
-    // Each of them is slow, since no time at all is allowed.
+    // Every write counts as slow, since the limit is zero.
     assert_eq!(after.slow_writes, after.writes.count());
     assert_eq!(after.checkpoints.count() - before.checkpoints.count(), 1);
     assert!(after.writes.max() >= after.writes.quantile(0.5));
@@ -63,7 +63,7 @@ fn conflicts_are_counted() -> strandline::Result<()> {
         runs += 1;
         let count = table.get(tx, &0)?.unwrap_or(0);
         if runs == 1 {
-            // Another thread changes what this transaction has read.
+            // Another thread changes a value that this transaction has read.
             std::thread::scope(|threads| {
                 threads.spawn(|| db.write(|tx| table.insert(tx, &0, &7)).unwrap());
             });
@@ -73,12 +73,12 @@ fn conflicts_are_counted() -> strandline::Result<()> {
     let after = db.statistics()?;
     assert_eq!(runs, 2);
     assert_eq!((after.commits - before.commits, after.conflicts - before.conflicts), (2, 1));
-    // Nothing waits for a disk here.
+    // In this domain nothing waits for a disk.
     assert_eq!((after.writes.count(), after.device.log_writes), (0, 0));
     Ok(())
 }
 
-/// Keeps the names of spans and the texts of events.
+/// Records the names of spans and the texts of events.
 #[derive(Default)]
 struct Log {
     next: AtomicU64,
@@ -115,7 +115,8 @@ impl Subscriber for Listener {
 fn subscribers_are_told() -> strandline::Result<()> {
     let (folder, log) = (folder(), Arc::<Log>::default());
     let path = folder.path().join("orders.db");
-    // For all threads of this process: a span that another one has met without a subscriber would be seen by none.
+    // The subscriber is set for all threads of the process: if another thread met a span first without a subscriber, no subscriber would see it
+    // later.
     tracing::subscriber::set_global_default(Listener(log.clone())).expect("no other test has a subscriber");
     let options = Options { slow_transaction: Duration::ZERO, ..Options::default() };
     let db = Database::open_with(&path, &options)?;
@@ -132,12 +133,12 @@ fn subscribers_are_told() -> strandline::Result<()> {
         assert!(is_seen(span), "no span {span} {seen:?}");
     }
     assert!(is_seen("WARN: message=slow transaction"), "{seen:?}");
-    // It names the line that has called `write`.
+    // The event names the line that called `write`.
     assert!(seen.iter().any(|event| event.starts_with("WARN") && event.contains(file!())), "{seen:?}");
     Ok(())
 }
 
-/// Keeps what is published.
+/// Records the published metrics.
 #[derive(Default)]
 struct Recorder(Mutex<std::collections::BTreeMap<String, Arc<AtomicU64>>>);
 

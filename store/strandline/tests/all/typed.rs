@@ -1,4 +1,4 @@
-//! The typed API on real pools: collections against the standard library's, pointers, roots, migrations.
+//! The typed interface on real pools: collections compared with the standard library's, pointers, roots, migrations.
 
 use std::collections::{BTreeMap, HashMap as StdHashMap, VecDeque};
 use std::ops::Bound;
@@ -11,7 +11,7 @@ use strandline_core::file::Pool;
 use strandline_core::layout::Geometry;
 use strandline_core::{Domain, Error, Options, Result};
 
-/// Small pools that need no device: these tests are about what is in them.
+/// Small pools that need no device, since these tests are about their content.
 fn options() -> Options {
     let geometry = Geometry { size: 16 << 20, logs: 4, log_bytes: 1 << 18, chunk_bytes: 1 << 15 };
     Options { domain: Domain::Process, geometry, lock_bits: 16, ..Options::default() }
@@ -105,7 +105,7 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
         .unwrap();
     assert_eq!(values, [4, 3, 2, 1, 0]);
 
-    // A freed node remains the list's first.
+    // A freed node is still the first of the list.
     store.write(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)).unwrap();
     let dangles = |result: Result<()>| {
         assert!(matches!(&result, Err(Error::Dangling { expected: "Node", .. })), "{result:?}");
@@ -113,7 +113,7 @@ fn a_list_of_pointers_and_what_dangling_ones_can_do() {
     dangles(store.read(|tx, root| root.get(tx)?.first.unwrap().get(tx).map(drop)));
     dangles(store.write(|tx, root| root.get(tx)?.first.unwrap().free(tx).map(drop)));
     dangles(store.write(|tx, root| root.get(tx)?.first.unwrap().set(tx, &Node { value: 1, next: None })));
-    // Nor can it be taken for a value of another type.
+    // It cannot be read as a value of another type either.
     store
         .write(|tx, root| {
             let stale = root.get(tx)?.first.unwrap();
@@ -151,7 +151,7 @@ fn an_own_error_ends_a_transaction_without_effect() {
     });
     assert_eq!(refused, Err(Refusal::Value(4)));
     assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 3);
-    // What made the transaction fail counts, not what the closure made of it.
+    // The error that made the transaction fail is returned, even if the closure ignored it.
     let swallowed: Result<(), Refusal> = store.write_with_error(|tx, root| {
         root.free(tx)?;
         let _ = root.get(tx);
@@ -170,7 +170,7 @@ struct Counted<'p> {
 #[test]
 fn threads_count_together() {
     let (_folder, store) = store::<Counted>(|tx| Ok(Counted { count: 0, sums: HashMap::new(tx)? }));
-    // More threads than the pool has logs.
+    // There are more threads than the pool has logs.
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
             let store = &store;
@@ -257,7 +257,7 @@ fn a_pool_without_a_root_or_with_a_foreign_one_is_refused() {
     let path = folder.path().join("pool");
     Pool::create(&path, &options()).unwrap().close().unwrap();
     assert!(matches!(Store::<u64>::open_existing(&path, &options()), Err(Error::Missing { .. })));
-    // As a crash in the middle of `create` would leave it.
+    // The pool is left as after a crash in the middle of `create`.
     let store = Store::<u64>::open(&path, &options(), |_| Ok(9)).unwrap();
     assert_eq!(store.read(|tx, root| root.get(tx)).unwrap(), 9);
     store.close().unwrap();
@@ -315,7 +315,7 @@ enum Id {
     Name(String, bool),
 }
 
-/// Few words, often beginning alike, so that layers and chains are used.
+/// A small set of words with common prefixes, so that layers and chains are used.
 fn ids() -> impl Strategy<Value = Id> {
     prop_oneof![
         (-3..3).prop_map(Id::Number),
@@ -346,7 +346,7 @@ fn map_steps() -> impl Strategy<Value = Vec<MapStep>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// A range as the standard library's, but empty where that would panic.
+/// Returns a range of the standard library's map, or an empty one where the standard library would panic.
 fn std_range<'m>(
     map: &'m BTreeMap<Id, String>,
     from: &Bound<Id>,
@@ -441,7 +441,7 @@ proptest! {
             Ok(all)
         }).unwrap();
         prop_assert_eq!(all, model.clone().into_iter().collect::<Vec<_>>());
-        // Nothing is left of what was removed: neither entries nor layers.
+        // Nothing is left of the removed keys: neither entries nor layers.
         store.write(|tx, root| {
             let Maps { ordered, hashed } = root.get(tx)?;
             for id in model.keys() {
@@ -463,7 +463,7 @@ struct Large<'p> {
     table: HashMap<'p, u64, [u64; 3]>,
 }
 
-/// Large maps: trees of several levels, tables below tables.
+/// Large maps: trees of several levels, and tables below tables.
 #[test]
 fn large_maps_keep_everything() {
     let (_folder, store) = store::<Large>(|tx| {
@@ -619,7 +619,7 @@ mod article {
     }
 }
 
-/// The same, later.
+/// The second version of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Persist)]
 struct Article {
     count: u32,
@@ -637,7 +637,7 @@ struct Shop<'p> {
     stock: OrderedMap<'p, u64, Article>,
 }
 
-/// The root is the same, but not what is in its map: that is told when the store is opened, and not by every access.
+/// The root is the same, but not the values in its map. Opening the store reports this, not each access.
 #[test]
 fn a_type_that_changed_inside_a_map_is_told_when_the_store_is_opened() {
     let folder = tempfile::tempdir().unwrap();
@@ -671,7 +671,7 @@ fn a_type_that_changed_inside_a_map_is_told_when_the_store_is_opened() {
     assert!(Store::<ShopBefore>::open_existing(&path, &options).is_err());
 }
 
-/// A map of maps of vectors, and what a program may do with it.
+/// A map of maps of vectors, and the operations of a program on it.
 #[derive(Persist)]
 struct Nested<'p> {
     shelves: HashMap<'p, String, Shelf<'p>>,
@@ -692,7 +692,7 @@ fn shelf<'p>(tx: &Tx<'p>, number: u64) -> Result<Shelf<'p>> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 30, ..ProptestConfig::default() })]
-    /// Whatever is created, replaced, moved, removed and destroyed: all that is allocated can be reached.
+    /// Whatever is created, replaced, moved, removed and destroyed, all allocated memory stays reachable.
     #[test]
     fn no_memory_is_lost(operations in prop::collection::vec((0u8..12, 0u64..4, 0u64..5), 1..60)) {
         let options = Options::default();
@@ -711,12 +711,12 @@ proptest! {
                     let books = Vector::new(tx)?;
                     books.extend(tx, 0..other)?;
                     match what {
-                        // Replaced, with the same collections or with others.
+                        // Replaces a shelf by one with the same collections, or with others.
                         0 => drop(shelves.insert(tx, &name, &Shelf { number: other, ..found })?),
                         1 => drop(shelves.insert(tx, &name, &shelf(tx, other)?)?),
                         2 => drop(shelves.insert(tx, &name, &Shelf { waiting: None, ..found })?),
                         3 => drop(shelves.remove(tx, &name)?),
-                        // Moved to another place, perhaps over another one.
+                        // Moves a shelf to another key, perhaps in the place of another shelf.
                         4 => {
                             if let Some(shelf) = shelves.take(tx, &name)? {
                                 shelves.insert(tx, &other.to_string(), &shelf)?;
@@ -742,7 +742,7 @@ proptest! {
                         }
                         _ => drop(found.books.insert(tx, &other, &books)?),
                     }
-                    // What was made for a book, and did not become one.
+                    // Collections that were made for a book, but not stored in it.
                     if matches!(what, 0..=5 | 8..=10) { books.destroy(tx) } else { Ok(()) }
                 })
                 .unwrap();
@@ -758,7 +758,7 @@ proptest! {
                 front.clear(tx)
             })
             .unwrap();
-        // The root, its description and that of its types, the two collections, and a map's table.
+        // The root, its description and that of its types, the two collections, and a table of the map.
         prop_assert!(store.usage().unwrap().objects <= 8);
     }
 }

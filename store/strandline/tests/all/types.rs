@@ -1,4 +1,4 @@
-//! What values of each type take in a table, and that they come back.
+//! The space that values of each type take in a table, and checks that they are loaded again unchanged.
 
 use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
@@ -18,7 +18,7 @@ use strandline::{
     Database, Dynamic, Error, Key, Options, Persist, TableDescription, TableKind, Types, Value, layout,
 };
 
-/// Bytes of the heap that a row with such a value takes, by a key that is a `u64`: the number of the row times `step`.
+/// Returns the number of bytes of the heap that a row with such a value takes. Its key is a `u64`: the number of the row times `step`.
 fn row_bytes<V: Value>(value: &V, step: u64) -> u64 {
     const ROWS: u64 = 10_000;
     let db = Database::in_memory().unwrap();
@@ -57,7 +57,7 @@ struct Image {
 fn lists_of_small_values_are_packed() {
     let bytes = |value: &dyn Fn() -> u64| value();
     let words = |value: &dyn Fn() -> usize| 8 * value() as u64;
-    // As a value of a table, and within one: no more than the payload and three words.
+    // As a value of a table, and inside a value: no more than the content and three words.
     assert_eq!(bytes(&|| Persist::bytes(&[7u8; 16])), 16);
     assert_eq!(bytes(&|| Persist::bytes(&[7u8; 100])), 104);
     assert_eq!(bytes(&|| Persist::bytes(&vec![7u16; 100])), 200);
@@ -79,7 +79,7 @@ fn lists_of_small_values_are_packed() {
 
 #[test]
 fn rows_take_what_is_in_them() {
-    // In order, and in none, which leaves pages less full.
+    // Keys in order, and keys without an order, which leave pages less full.
     for (step, most) in [(1, [72, 140, 240]), (0x9e37_79b9_7f4a_7c15, [72, 180, 300])] {
         let (bytes, shorts) = (row_bytes(&vec![7u8; 16], step), row_bytes(&vec![7u16; 100], step));
         let (id, digest) = (row_bytes(&[7u8; 16], step), row_bytes(&[7u8; 100], step));
@@ -91,7 +91,7 @@ fn rows_take_what_is_in_them() {
     }
 }
 
-/// The description of a table whose values were stored by a version that did not pack them.
+/// Returns the description of a table whose values were stored by a version that did not pack them.
 fn unpacked<V: Value>(name: &str, layout: u64) -> TableDescription {
     let mut types = Types::default();
     let value = V::describe(&mut types);
@@ -118,7 +118,7 @@ fn tables_that_are_not_packed_are_converted() {
     let db = Database::in_memory().unwrap();
     for (about, value) in [(&pairs, &two), (&ids, &id)] {
         db.load(about, [Ok((number(7), value.clone()))]).unwrap();
-        // What is stored as it was is shown, counted and checked as it was.
+        // Rows that were stored in the old form are shown, counted and checked as before.
         let mut shown = Vec::new();
         db.dump(&about.name, |_, value| {
             shown.push(value);
@@ -128,7 +128,7 @@ fn tables_that_are_not_packed_are_converted() {
         assert_eq!(shown, std::slice::from_ref(value));
         assert!(db.check().unwrap().is_empty());
     }
-    // Another type is none that it becomes.
+    // The values cannot become those of another type.
     let error = db.table::<u64, [u8; 15]>("ids").unwrap_err();
     assert!(matches!(error, Error::TableTypes { .. }), "{error}");
     let table = db.table::<u64, Vec<(u8, u8)>>("pairs").unwrap();
@@ -206,7 +206,7 @@ fn items_of_derived_types_that_are_not_packed_are_converted() {
     assert_eq!(db.write(|tx| rows.pop(tx)).unwrap(), Some(expected(None)));
 }
 
-/// Stores the value, and loads it from its table and from a copy of it that was made by its description. Returns how it is shown.
+/// Stores the value, and loads it from its table and from a copy that was made by the table's description. Returns the form in which it is shown.
 fn comes_back<V: Value + PartialEq + Debug>(value: &V) -> Dynamic {
     let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
     let table = db.table::<u64, V>("values").unwrap();
@@ -240,7 +240,7 @@ fn comes_back<V: Value + PartialEq + Debug>(value: &V) -> Dynamic {
     shown.pop().unwrap().1
 }
 
-/// As a key, too: in order, and from a copy. Returns how the first one is shown.
+/// Checks the keys in the same way, and their order. Returns the form in which the first key is shown.
 fn is_ordered<K: Key + Value + Ord + Clone + Debug>(mut keys: Vec<K>) -> Dynamic {
     let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
     let table = db.table::<K, u64>("keys").unwrap();
@@ -290,7 +290,7 @@ fn values_of_the_standard_library_come_back() {
     assert_eq!(comes_back(&PathBuf::from("a/b")), text("a/b"));
     let bytes = <OsString as OsStringExt>::from_vec(vec![0xff, b'a']);
     assert_eq!(comes_back(&PathBuf::from(bytes)), Dynamic::List(vec![Dynamic::Bytes(vec![0xff, b'a'])]));
-    // What is a set or a map in a program may be another one in the next.
+    // A set or a map of one program may be another kind of set or map in the next.
     let db = Database::in_memory().unwrap();
     let table = db.table::<u8, std::collections::HashMap<u8, String>>("maps").unwrap();
     let one = std::collections::HashMap::from([(7, "a".to_string())]);
@@ -324,7 +324,7 @@ fn keys_of_the_standard_library_are_ordered() {
     let v6 = [(1, 0, 3), (1, 7, 0), (2, 0, 0)];
     let v6 = v6.map(|(port, flow, scope)| SocketAddrV6::new(Ipv6Addr::LOCALHOST, port, flow, scope));
     assert_eq!(is_ordered(v6.to_vec()), text("[::1%3]:1"));
-    // Flow information has no notation.
+    // An address with a flow label has no notation.
     assert!(matches!(comes_back(&v6[1]), Dynamic::List(_)));
     comes_back(&SocketAddr::from(v6[1]));
     let (epoch, part) = (SystemTime::UNIX_EPOCH, Duration::new(1, 500_000_000));
@@ -412,19 +412,19 @@ fn types_of_time_come_back() {
     ]);
 }
 
-/// The first moment of 1970, in a zone, comes back in that zone and is shown so.
+/// Checks that the first moment of 1970 in a zone is loaded with that zone, and is shown so.
 fn is_in_zone(zone: jiff::tz::TimeZone, shown: &str) {
     let zoned = jiff::Timestamp::UNIX_EPOCH.to_zoned_datetime(zone);
     assert_eq!(comes_back(&zoned), text(shown));
     let db = Database::in_memory().unwrap();
     let table = db.table::<u8, jiff::ZonedDateTime>("zoned").unwrap();
     db.write(|tx| table.insert(tx, &1, &zoned)).unwrap();
-    // Two are equal if their moments are.
+    // Two such values are equal if their moments are.
     let found = db.read(|tx| table.get(tx, &1)).unwrap().unwrap();
     assert_eq!(found.time_zone(), zoned.time_zone());
 }
 
-/// Where the name of a zone means nothing, the offset is kept.
+/// If the program does not know the name of a zone, the offset is kept.
 #[test]
 fn a_zone_that_is_not_known_leaves_its_offset() {
     let db = Database::in_memory().unwrap();
@@ -520,7 +520,7 @@ fn fields_are_stored_with_a_module_or_skipped() {
     db.write(|tx| places.insert(tx, &1, &bergen)).unwrap();
     let found = db.read(|tx| places.get(tx, &1)).unwrap();
     assert_eq!(found, Some(Place { visits: 0, numbers: vec![7], ..bergen }));
-    // What is stored is what the module made of it.
+    // The stored value is the one that the module's `store` returned.
     let raw = db.table::<u64, Raw>("places").unwrap();
     let found = db.read(|tx| raw.get(tx, &1)).unwrap().unwrap();
     assert_eq!((found.latitude, found.name.as_str()), (605, "Bergen"));
@@ -618,7 +618,7 @@ struct Link {
     all: Vec<Digest>,
 }
 
-/// A table of `Link`s by `Digest`, as an earlier version stored it: with one description of `Digest` for both, and nothing packed.
+/// Returns a table of `Link`s by `Digest` as an earlier version stored it: with one description of `Digest` for both, and nothing packed.
 fn links() -> (TableDescription, [Dynamic; 2]) {
     let field = layout::field;
     let bytes = field(layout::begin("array", 4), "", layout::begin("u8", 0));
@@ -656,7 +656,7 @@ fn a_key_type_in_an_unpacked_value_is_converted() {
     assert_eq!(db.read(|tx| table.get(tx, &digest)).unwrap(), Some(link));
     assert!(db.check().unwrap().is_empty());
 
-    // The same where the value is the key's type.
+    // Repeats this for a table with values of the key's type.
     let (mut about, [key, _]) = links();
     (about.name, about.value, about.layouts.1) = ("same".into(), "Digest".into(), about.layouts.0);
     let db = Database::in_memory().unwrap();

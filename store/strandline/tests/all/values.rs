@@ -1,4 +1,4 @@
-//! Values of many pages: in extents, which are written past the log; beside readers, snapshots, backups, and after a crash.
+//! Values of many pages: stored in extents and written past the log, beside readers, snapshots and backups, and after a crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ where
     Store::create_new(path, options, |tx| Ok(Shelf { values: OrderedMap::new(tx)? })).unwrap()
 }
 
-/// A value that is its number's and no other's, at each place.
+/// Returns a value that depends on its number in each of its bytes.
 fn value(number: u64, bytes: usize) -> Vec<u8> {
     (0..bytes as u64)
         .map(|at| (number.wrapping_mul(0x9e37_79b9) ^ at.wrapping_mul(number | 1) >> 3) as u8)
@@ -54,7 +54,7 @@ fn all<C: Control<Memory = Native>>(store: &Shelves<C>) -> BTreeMap<u64, Vec<u8>
     store.read(|tx, root| root.get(tx)?.values.iter(tx).collect::<Result<_, _>>()).unwrap()
 }
 
-/// Opens a copy of the store as a crash would leave it at this moment.
+/// Opens a copy of the store as a crash at this moment would leave it.
 fn recovered<C: Control<Memory = Native>>(path: &Path, options: &Options) -> Shelves<C> {
     let copy = path.with_file_name("copy");
     std::fs::copy(path, &copy).unwrap();
@@ -67,11 +67,11 @@ fn recovered<C: Control<Memory = Native>>(path: &Path, options: &Options) -> She
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u64, usize),
-    /// Some bytes of a value change.
+    /// Changes some bytes of a value.
     Patch(u64, usize, u8),
     Remove(u64),
     GiveUp(u64, usize),
-    /// To a savepoint, after an insertion.
+    /// Goes back to a savepoint after an insertion.
     GoBack(u64, usize),
     Checkpoint,
 }
@@ -164,21 +164,21 @@ proptest::proptest! {
     }
 }
 
-/// Bytes that a large value takes of the log, of disk writes and of the file.
+/// Checks the number of bytes that a large value takes in the log, in disk writes and in the file.
 fn writes_once<C: Control<Memory = Native>>() {
     const BYTES: usize = 1_000_000;
     const VALUES: u64 = 20;
     let folder = tempfile::tempdir().unwrap();
     let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
     let store = create::<C>(&path, &options);
-    // New ones, and those that take the place of others.
+    // New values, and values that replace others.
     for round in 0..3 {
         let before = store.statistics().unwrap().device;
         (0..VALUES).for_each(|key| drop(insert(&store, key, &value(round * VALUES + key, BYTES))));
         let after = store.statistics().unwrap().device;
         let logged = after.log_bytes - before.log_bytes;
         assert!(logged < VALUES * 20_000, "round {round}: {logged} bytes of log");
-        // Each has a block of its own, and one more where the value before it has freed pages nearby. A checkpoint writes some blocks.
+        // Each transaction writes one block, and one more if the previous value has freed pages nearby. A checkpoint writes some blocks.
         let writes = after.log_writes - before.log_writes;
         assert!(round > 0 || writes < VALUES * 3 / 2, "round {round}: {writes} writes of the log");
     }
@@ -195,7 +195,7 @@ fn a_large_value_is_written_once() {
     writes_once::<SingleWriter>();
 }
 
-/// Values that change all the time, and readers, snapshots and backups that look whether each is whole.
+/// Values change all the time, while readers, snapshots and backups check whether each is intact.
 fn beside<C: Control<Memory = Native> + Send + Sync>()
 where
     Shelves<C>: Sync,
@@ -205,7 +205,7 @@ where
     let folder = tempfile::tempdir().unwrap();
     let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
     let store = create::<C>(&path, &options);
-    // The first bytes say which one it is.
+    // The first bytes are the number of the value.
     let new =
         |number: u64| [&number.to_le_bytes()[..], &value(number, 100_000 + 1000 * number as usize)].concat();
     let check = |found: &[u8]| {
@@ -266,7 +266,7 @@ fn large_values_are_whole_beside_writers() {
     beside::<SingleWriter>();
 }
 
-/// Values that are replaced, and sometimes removed so that others take their place, while readers have borrowed them.
+/// Values are replaced, and sometimes removed so that others take their place, while readers have borrowed them.
 fn lent_beside_a_writer<C: Control<Memory = Native> + Send + Sync>()
 where
     Shelves<C>: Sync,
@@ -275,7 +275,7 @@ where
     const KEYS: u64 = 4;
     let folder = tempfile::tempdir().unwrap();
     let store = create::<C>(&folder.path().join("pool"), &options(Domain::Sync));
-    // All bytes are those of the number.
+    // All bytes of a value are its number.
     let new = |number: u64| vec![number as u8; 100_000 + (number as usize % 5) * 90_000];
     let is_whole = |found: &[u8]| found.iter().all(|byte| *byte == found[0]);
     (0..KEYS).for_each(|key| drop(insert(&store, key, &new(key))));
@@ -334,7 +334,7 @@ fn values_that_are_lent_stay_as_they_are() {
     lent_beside_a_writer::<SingleWriter>();
 }
 
-/// A reader borrows a value instead of copying it: it gets the same bytes at the same place again, while a transaction that writes gets copies.
+/// A reader borrows a value instead of copying it: it gets the same bytes at the same address again. A transaction that writes gets copies.
 #[test]
 fn values_are_lent_to_readers_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -350,7 +350,7 @@ fn values_are_lent_to_readers_alone() {
     assert_eq!(db.read(|tx| films.read_with(tx, &1, place)).unwrap(), lent);
     let copied = db.write(|tx| films.read_with(tx, &1, place)).unwrap();
     assert_ne!(copied, lent);
-    // While it is lent, new values get other pages; afterwards its old ones serve again.
+    // While the value is lent, new values get other pages. Afterwards its old pages are used again.
     let snapshot = db.snapshot().unwrap();
     let tx = snapshot.read();
     let replace = || {
@@ -365,7 +365,7 @@ fn values_are_lent_to_readers_alone() {
             place(bytes)
         })
         .unwrap();
-    // It is freed since, and read by way of the snapshot.
+    // The value has been freed since, and is read through the snapshot.
     films.read_with(&tx, &1, place).unwrap();
     drop(tx);
     drop(snapshot);
@@ -380,7 +380,7 @@ fn values_are_lent_to_readers_alone() {
     db.close().unwrap();
 }
 
-/// Bytes that are given and taken piece by piece, from values of every form.
+/// Writes and reads bytes piece by piece, for values in every form of storage.
 #[test]
 fn values_are_streams() {
     use std::io::{Read, Seek, SeekFrom};
@@ -390,7 +390,7 @@ fn values_are_streams() {
     let films = db.table::<u64, Vec<u8>>("films").unwrap();
     for (key, bytes) in (0..).zip([0, 7, 300, 5_000, 17_000, 65_537, 1_000_003]) {
         let film = value(key, bytes);
-        // There, and in the place of another.
+        // Once as a new value, and once in the place of another.
         for _ in 0..2 {
             db.write(|tx| films.set_from(tx, &key, bytes as u64, film.as_slice())).unwrap();
             assert!(db.read(|tx| films.get(tx, &key)).unwrap().as_ref() == Some(&film));
@@ -420,7 +420,7 @@ fn values_are_streams() {
         };
         db.read(|tx| read(tx)).unwrap();
     }
-    // What gives the bytes may read them by the same transaction, and its errors are its own.
+    // The reader that supplies the bytes may itself read through the same transaction, and its errors are returned.
     db.write(|tx| {
         let film = films.reader(tx, &6)?.unwrap();
         films.set_from(tx, &7, film.len(), film)
@@ -430,13 +430,13 @@ fn values_are_streams() {
     let short = db.write(|tx| films.set_from(tx, &1, 100_000, [1, 2, 3].as_slice()));
     assert!(matches!(&short, Err(Error::Io { .. })), "{short:?}");
     assert_eq!(db.read(|tx| films.get(tx, &1)).unwrap(), Some(value(1, 7)), "it is as it was");
-    // The transaction can go on, and nothing of what came is left.
+    // The transaction can continue, and has nothing of the value.
     let film = value(9, 900_000);
     db.write(|tx| {
         for bytes in [0, 20_000, 300_000, 899_999] {
             match films.set_from(tx, &1, 900_000, &film[..bytes]) {
                 Err(Error::Io { .. }) => {}
-                // It has to run again, as a large one.
+                // The transaction has to run again, as a large one.
                 other => return other.and(Err(Error::Aborted)),
             }
         }
@@ -449,8 +449,8 @@ fn values_are_streams() {
     assert_eq!(db.lost_memory().unwrap().blocks, 0);
 }
 
-/// A backup that begins when a transaction has written past the log, and ends before it commits: the transaction runs again, and the copy has
-/// nothing of it.
+/// A backup begins when a transaction has written past the log, and ends before that commits. The transaction runs again, and the copy has nothing of
+/// it.
 #[test]
 fn a_backup_has_all_that_its_log_has() {
     let folder = tempfile::tempdir().unwrap();
@@ -458,7 +458,7 @@ fn a_backup_has_all_that_its_log_has() {
     let store = create::<Stm>(&path, &options);
     let (old, new) = (value(1, 500_000), value(2, 500_000));
     insert(&store, 1, &old);
-    // Its pages are free, and are those that the next one takes.
+    // Value 2 is removed again, so that its pages are free and the next value takes them.
     insert(&store, 2, &old);
     store.write(|tx, root| root.get(tx)?.values.remove(tx, &2)).unwrap();
     let mut runs = 0;
@@ -481,12 +481,12 @@ fn a_backup_has_all_that_its_log_has() {
     assert!(all(&copy) == BTreeMap::from([(1, old)]));
 }
 
-/// One transaction stores a value again and again, and goes back: what it has stored before is not lost.
+/// One transaction stores a value again and again, and goes back to savepoints. The values that it stored before are not lost.
 fn again_in_one_transaction<C: Control<Memory = Native>>() {
     let folder = tempfile::tempdir().unwrap();
     let (path, options) = (folder.path().join("pool"), options(Domain::Sync));
     let store = create::<C>(&path, &options);
-    // Chunks of extents with free pages, as they mostly are.
+    // Chunks of extents usually have free pages.
     (1..4).for_each(|key| drop(insert(&store, key, &value(key, 100_000))));
     let remove = |key| store.write(|tx, root| root.get(tx)?.values.remove(tx, &key).map(drop)).unwrap();
     (1..4).for_each(remove);
@@ -510,7 +510,7 @@ fn again_in_one_transaction<C: Control<Memory = Native>>() {
         store
             .write(|tx, root| {
                 let values = root.get(tx)?.values;
-                // By way of the log, and past it; and words of the value before.
+                // Values that go through the log, values that are written past it, and changed words of the previous value.
                 for new in [&value(3, 20_000), &second, &first, &patched, &second] {
                     values.set(tx, &2, new)?;
                     assert!(values.get(tx, &2)?.as_ref() == Some(new));
@@ -531,7 +531,7 @@ fn values_stored_again_in_one_transaction_are_the_last_ones() {
     again_in_one_transaction::<SingleWriter>();
 }
 
-/// Values of each type that lies in memory as it is stored, of whole words and not, and from where they are not aligned as words.
+/// Values of each type that is in memory as it is stored: of whole words and not, and at addresses that are not aligned as words.
 #[test]
 fn large_values_of_all_types_and_lengths_come_back() {
     let folder = tempfile::tempdir().unwrap();
@@ -578,7 +578,7 @@ fn large_values_of_all_types_and_lengths_come_back() {
     db.close().unwrap();
 }
 
-/// A text in extents that is none.
+/// The bytes of a text in extents are not valid UTF-8.
 #[test]
 fn a_large_text_that_is_damaged_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
@@ -590,7 +590,7 @@ fn a_large_text_that_is_damaged_is_an_error() {
     db.close().unwrap();
     let mut file = std::fs::read(&path).unwrap();
     let at = file.windows(50_000).position(|window| window == &text.as_bytes()[..50_000]).unwrap();
-    // The beginning of a character of three bytes.
+    // The first byte of a character of three bytes.
     file[at] = broken.as_bytes()[broken.len() - 3];
     std::fs::write(&path, file).unwrap();
     let db = Database::open(&path).unwrap();

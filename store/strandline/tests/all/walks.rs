@@ -1,4 +1,4 @@
-//! The work of walks over damaged pools: words that a walk loads, counted by a memory that records. No test here depends on time.
+//! The work of walks over damaged pools, measured as the words that a walk loads, which a recording memory counts. No test here depends on time.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use strandline_structures::model::typed::{All, Shelf, name};
 use super::attacks::{self, Aimed};
 use super::damage::{address, drain, shared_tables};
 
-/// Loads of the pool's words, and how many there may be.
+/// Counts loads of the pool's words, up to a maximum.
 struct Loads {
     count: u64,
     most: u64,
@@ -40,7 +40,7 @@ struct World {
 type Session = Worker<Over<Stm, Hosted>>;
 
 impl World {
-    /// A pool of these sizes that has this heap, zeros behind it, and `bytes` bytes behind its tables.
+    /// Creates a pool of these sizes with this heap, followed by zeros. It has room for `bytes` bytes after its tables.
     fn new(geometry: Geometry, heap: &[u8], bytes: u64) -> Self {
         let layout = Layout::new(geometry).unwrap();
         let shared = SharedLayout::new(&layout, 10, 0);
@@ -54,7 +54,7 @@ impl World {
         self.layout.reaching(8 * self.image.len() as u64).heap_words()
     }
 
-    /// Runs `body` with a worker; it may load `most` words. What it stores stays.
+    /// Runs `body` with a worker. It may load `most` words. Its stores are kept.
     fn run<R>(&mut self, most: u64, body: impl FnOnce(&mut Session) -> R) -> (R, u64) {
         let image = std::mem::take(&mut self.image);
         let loads = Loads { count: 0, most };
@@ -68,7 +68,7 @@ impl World {
         (done, recorder.observer().count)
     }
 
-    /// Makes the root.
+    /// Creates the root.
     fn create<R: Root>(&mut self, init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>) {
         self.run(u64::MAX, |worker| initialise::<R, C>(worker, init)).0.unwrap();
     }
@@ -81,7 +81,7 @@ impl World {
         self.update_within::<R, T>(u64::MAX, body).0
     }
 
-    /// Runs a transaction that may load `most` words. Returns how many it has loaded, too.
+    /// Runs a transaction that may load `most` words. Also returns the number of words that it has loaded.
     fn update_within<R: Root, T>(
         &mut self,
         most: u64,
@@ -90,7 +90,7 @@ impl World {
         self.run(most, |worker| worker.run(|tx| with_root::<R, T, C>(tx, |tx, root| body(tx, root.get(tx)?))))
     }
 
-    /// The words that `walk` loads, which must fail with [`Error::Damaged`] or the like, or be given up.
+    /// Returns the number of words that `walk` loads. The walk must fail with [`Error::Damaged`] or a similar error, or be stopped.
     #[track_caller]
     fn walk<R: Root>(
         &mut self,
@@ -114,10 +114,11 @@ impl World {
     }
 }
 
-/// The control of these worlds.
+/// The control of these pools.
 type C = Over<Stm, Hosted>;
 
-/// What a walk may load where blocks are visited as often as can be: each visited word may be checked by another.
+/// Returns the largest number of words that a walk may load if it visits blocks as often as possible. Each visited word may be checked by loading
+/// another.
 fn most(world: &World) -> u64 {
     2 * SHARE * world.heap_words()
 }
@@ -192,10 +193,10 @@ const WALKS: &[Walk] = &[
     |tx, all| all.graph.check(tx).map(drop),
 ];
 
-/// Walks over a pool with this damage. None may load more words than the pool has.
+/// Walks over a pool with this damage. No walk may load more words than the pool has.
 ///
 /// # Panics
-/// One does.
+/// Panics if a walk loads more.
 pub fn do_bounded_work(damage: &[Aimed]) {
     let mut world = of_image(&attacks::damaged_heap(damage));
     let words = world.image.len() as u64;
@@ -222,8 +223,8 @@ struct Deep<'p> {
     map: OrderedMap<'p, Vec<u8>, u64>,
 }
 
-/// Few pairs below as many layers as a key can have, which each batch visits again. A walk counts what it loads here, and must not be near
-/// its bound.
+/// A map with few pairs, below as many layers as a key can have. Each batch visits the layers again. A walk counts its loads here, and must stay far
+/// below its bound.
 #[test]
 fn walks_over_few_pairs_below_many_layers_end_well() {
     const LONGEST: usize = 4000;
@@ -238,7 +239,7 @@ fn walks_over_few_pairs_below_many_layers_end_well() {
                 .update::<Deep<'static>, _>(|tx, root| root.map.insert(tx, &key, &u64::from(pair)).map(drop))
                 .unwrap();
         }
-        // As small as a heap that holds them can be.
+        // The heap is as small as possible for its content.
         let used = world.image.iter().rposition(|&word| word != 0).unwrap() as u64 + 1;
         let words = used - world.layout.chunks.offset() / 8;
         let most = SHARE / 2 * words;
@@ -258,7 +259,7 @@ fn walks_over_few_pairs_below_many_layers_end_well() {
     }
 }
 
-/// A pool of 4 GB of which the file has 2 MB: a bound by what it can grow to is none.
+/// Returns a pool of 4 GB whose file has 2 MB. A bound by the size to which it can grow would be useless.
 fn large() -> World {
     let geometry = Geometry { size: 1 << 32, logs: 2, log_bytes: 1 << 16, chunk_bytes: 1 << 18 };
     World::new(geometry, &[], 2 << 20)
@@ -288,7 +289,7 @@ fn tables_of_hash_maps_that_share_tables() {
     is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| drain(root.map.iter(tx))));
     is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| root.map.len(tx).map(drop)));
     is_damaged(world.walk::<Hashed<'static>>(most, |tx, root| root.map.is_empty(tx).map(drop)));
-    // What was freed already.
+    // Destroying the map meets tables that it has freed already.
     assert!(world.walk::<Hashed<'static>>(most, |tx, root| root.map.destroy(tx)).is_err());
     world
         .walk::<Hashed<'static>>(most, |tx, root| {
@@ -305,7 +306,7 @@ struct Overlapping<'p> {
     queue: Queue<'p, Vec<u8>>,
 }
 
-/// Values in chunks of their own, each of which is then said to reach to the end of the pool.
+/// Values in chunks of their own, whose lengths are then changed to reach the end of the pool.
 #[test]
 fn values_that_overlap() {
     const BYTES: usize = 2100;
@@ -333,7 +334,7 @@ fn values_that_overlap() {
     let layout = world.layout;
     let (mut in_pages, mut found) = (0_u64, 0_u64);
     let bytes_from = |chunk: u64| (layout.chunk_count - chunk) * geometry.chunk_bytes - 64;
-    // Of the ordered map the cells say how long values are and where: bit 62, the bytes of the key, and those of the value.
+    // The cells of an ordered map have the lengths and the place of values: bit 62, the number of bytes of the key, and that of the value.
     let head = 1 << 62 | 8 << 32 | BYTES as u64;
     let end = layout.end_of(layout.chunk_count).offset();
     for at in (layout.chunks.offset()..end - 16).step_by(8).map(PersistentAddress::new) {
@@ -357,12 +358,12 @@ fn values_that_overlap() {
             found += 1;
         }
     }
-    // There are more in what splits have left behind.
+    // Pages that were split still have copies of the cells that moved.
     assert!(in_pages >= KEYS && found == 2 * KEYS, "{in_pages} {found}");
     let most = most(&world);
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx))));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.ordered.iter(tx).rev())));
-    // It reads no values.
+    // `len` reads no values.
     world.walk::<Overlapping<'static>>(most, |tx, root| root.ordered.len(tx).map(drop)).unwrap();
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| drain(root.hashed.iter(tx))));
     is_damaged(world.walk::<Overlapping<'static>>(most, |tx, root| root.hashed.len(tx).map(drop)));
@@ -388,7 +389,7 @@ struct Level<'p> {
     below: Vector<'p, Level<'p>>,
 }
 
-/// A vector of two that are the same, and so on: a million ways to the last.
+/// A vector of two equal vectors, and so on: a million paths lead to the last.
 fn is_sound<'p>(tx: &Tx<'p, C>, root: Level<'p>) -> Result<()> {
     assert_eq!(root.below.check(tx)?, [""; 0]);
     Ok(())
@@ -410,10 +411,10 @@ fn vectors_that_share_vectors() {
     let most = world.heap_words();
     world.walk::<Level<'static>>(most, |tx, root| drain(root.below.iter(tx)?)).unwrap();
     world.walk::<Level<'static>>(most, is_sound).unwrap();
-    // Each is destroyed once, and its handle dangles then.
+    // Each vector is destroyed once, and its handle dangles then.
     assert!(world.walk::<Level<'static>>(most, |tx, root| root.below.destroy(tx)).is_err());
     assert!(world.walk::<Level<'static>>(most, |tx, root| root.below.truncate(tx, 0)).is_err());
-    // A vector that holds itself.
+    // A vector that contains itself.
     world
         .update::<Level<'static>, _>(|tx, root| root.below.get(tx, 0)?.unwrap().below.push(tx, &root))
         .unwrap();
@@ -426,13 +427,13 @@ struct Numbers<'p> {
     map: OrderedMap<'p, u64, u64>,
 }
 
-/// An iteration may meet what the program inserts meanwhile, for as long as it likes.
+/// An iteration may meet rows that the program inserts meanwhile, as long as it does so.
 #[test]
 fn an_iteration_in_a_transaction_that_writes_ends_when_nothing_is_left() {
     let geometry = Geometry { size: 256 << 10, logs: 2, log_bytes: 1 << 14, chunk_bytes: 1 << 12 };
     let mut world = World::new(geometry, &[], 256 << 10);
     world.create::<Numbers<'static>>(|tx| Ok(Numbers { map: OrderedMap::new(tx)? }));
-    // A leaf of 64 words is visited for each.
+    // A leaf of 64 words is visited for each row.
     let last = 2 * SHARE * world.heap_words() / 64;
     let walked = world.update::<Numbers<'static>, _>(|tx, root| {
         root.map.insert(tx, &0, &0)?;

@@ -1,10 +1,10 @@
-//! The programs in `examples/`, run as a newcomer would: what they print, and what they find after they were killed.
+//! The programs in `examples/`, run as a newcomer would run them: their output, and their data after they were killed.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// An example that cargo has built beside this test.
+/// Returns the command of an example that cargo has built beside this test.
 fn example(name: &str, path: &Path, arguments: &[&str]) -> Command {
     let test = std::env::current_exe().unwrap();
     let program: PathBuf = test.ancestors().nth(2).unwrap().join("examples").join(name);
@@ -18,7 +18,7 @@ fn run(name: &str, path: &Path, arguments: &[&str]) -> Output {
     example(name, path, arguments).output().unwrap()
 }
 
-/// What an example prints that must succeed.
+/// Returns the output of an example, which must succeed.
 fn printed(name: &str, path: &Path, arguments: &[&str]) -> String {
     let output = run(name, path, arguments);
     assert!(output.status.success(), "{name} {arguments:?}: {output:?}");
@@ -60,13 +60,13 @@ fn jobs_are_done_although_a_worker_dies_and_given_up_if_they_fail() {
     let path = folder.path().join("jobs.db");
     let jobs = |arguments: &[&str]| printed("job_queue", &path, arguments);
     assert_eq!(jobs(&["add", "crash", "fail", "mail"]), "job 1: crash\njob 2: fail\njob 3: mail\n");
-    // The first worker takes `crash`.
+    // The first worker takes the job `crash`.
     let died = run("job_queue", &path, &["work"]);
     assert!(!died.status.success());
     let work = jobs(&["work"]);
     assert!(work.contains("job 1: crash: done at attempt 2\n"), "{work}");
     let all = String::from_utf8(died.stdout).unwrap() + &work;
-    // What the first run did not print, it may have done all the same.
+    // The first run may have done jobs that it did not print.
     assert!(all.matches("failed at attempt").count() <= 3 && all.matches("mail: done").count() <= 1, "{all}");
     assert_eq!(jobs(&["status"]), "0 jobs are open, given up: [\"fail\"]\n");
     assert_eq!(jobs(&["work"]), "");

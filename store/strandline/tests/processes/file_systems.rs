@@ -1,7 +1,7 @@
-//! Pools on each file system: kills lose nothing, a full disk is an error that passes, and a pool on a mount for reading only is read.
+//! Pools on each file system: kills lose nothing, a full disk is an error that passes, and a pool on a read-only mount can be read.
 //!
-//! `STRANDLINE_CASES=1000 cargo test --release -p strandline --test processes file_systems -- --nocapture`, as root, kills a thousand times on
-//! each.
+//! `STRANDLINE_CASES=1000 cargo test --release -p strandline --test processes file_systems -- --nocapture`, run as root, kills a process a thousand
+//! times on each file system.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use strandline_core::scheme::Schemes;
 use super::files::{Bounds, Failures, How, Process, cases, holds, leaves_nothing, pool_in, random};
 use super::mounted::{Mounted, kinds};
 
-/// What a process does that is killed: creation, growth, transactions of two threads, compactions and snapshots beside them.
+/// Returns the commands for a process that will be killed: creation, growth, transactions of two threads, and compactions and snapshots beside them.
 fn script(path: &Path, domain: Domain, life: u64) -> String {
-    // Each life has keys of its own.
+    // Each life has its own keys.
     let key = 1 + 2 * life;
     format!("domain {}; roomy; open_or_create {}; work {key} 100000", domain.name(), path.display())
 }
 
-/// Lives of one pool that end in kills; how many.
+/// Runs lives of one pool that end in kills, and returns their number.
 fn lives(folder: &Path, domain: Domain, most: usize, random: &mut fastrand::Rng) -> Result<usize, String> {
     let path = pool_in(folder);
     let mut bounds = Bounds::default();
@@ -28,7 +28,7 @@ fn lives(folder: &Path, domain: Domain, most: usize, random: &mut fastrand::Rng)
     for life in 0..lives {
         let mut process = Process::start(folder);
         process.tell(&script(&path, domain, life as u64));
-        // Some in creation and recovery, others in the midst of transactions.
+        // Some kills are during creation and recovery, others in the middle of transactions.
         let mut marks = Vec::new();
         if random.bool() {
             marks.extend(process.marks_until(|mark| mark.starts_with("ack") || mark.starts_with("error")));
@@ -41,7 +41,7 @@ fn lives(folder: &Path, domain: Domain, most: usize, random: &mut fastrand::Rng)
         {
             return Err(format!("life {life}: {wrong}"));
         }
-        // The next life makes the pool, and not this test, whose pools are too small for the work.
+        // If the pool does not exist yet, the next life creates it: the pools that this test would create are too small for the work.
         if !bounds.made && !path.exists() {
             continue;
         }
@@ -69,7 +69,7 @@ fn kills(kind: &str) {
         failures.case(domain.name(), result);
         std::fs::remove_dir_all(&folder).unwrap();
         if failed && number > 20 {
-            // The first say enough.
+            // The first failures are enough.
             break;
         }
     }
@@ -77,8 +77,8 @@ fn kills(kind: &str) {
     failures.end();
 }
 
-/// Fills the disk while a process has its pool grow: the transaction that needs more fails, what was acknowledged is read while the disk is
-/// full, and is written again when there is room.
+/// Fills the disk while a process makes its pool grow. The transaction that needs more space fails, acknowledged data can be read while the disk is
+/// full, and writes succeed when there is room again.
 fn full(kind: &str, domain: Domain) {
     if kind == "fuse2fs" && domain == Domain::Process {
         println!("left out: fuse2fs loses pages of a mapping that it cannot write while the disk is full");
@@ -120,7 +120,7 @@ fn full(kind: &str, domain: Domain) {
     holds(&path, domain, How::Open, &bounds).unwrap_or_else(|error| panic!("{kind}, {domain:?}: {error}"));
 }
 
-/// A pool that a kill left, mounted for reading only, is backed up and restored from there.
+/// A pool that a kill has left is mounted for reading only, backed up from there, and restored.
 fn read_only(kind: &str) {
     let Some(mounted) = Mounted::new(kind) else { return };
     for domain in [Domain::Sync, Domain::Process] {

@@ -1,7 +1,7 @@
-//! What a forked child can do with its parent's pool: nothing.
+//! A forked child cannot do anything with its parent's pool.
 //!
-//! Each test runs itself again in a process of its own, with one thread beside those of the pools, which forks and then ends
-//! as a killed one does; the test looks at what it left.
+//! Each test runs itself again in a process of its own, which has one thread besides those of the pools. This process forks and then ends as if it
+//! was killed; the test checks the files that it leaves.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,12 +25,11 @@ fn path(folder: &Path, domain: Domain) -> PathBuf {
     folder.join(domain.name())
 }
 
-/// Runs `forking` in a process of its own, which is the test of this `name` again, and `look` afterwards.
+/// Runs `forking` in a new process, which runs the test called `name` again, and then `look` in this one.
 fn in_process(name: &str, forking: impl FnOnce(&Path), look: impl FnOnce(&Path)) {
     if let Ok(folder) = std::env::var(FOLDER) {
         forking(Path::new(&folder));
-        // As if killed: nothing is closed.
-        // SAFETY: ends the process.
+        // The process ends as if it was killed: nothing is closed. SAFETY: the call ends the process.
         unsafe { libc::_exit(0) }
     }
     let folder = tempfile::tempdir().unwrap();
@@ -43,20 +42,20 @@ fn in_process(name: &str, forking: impl FnOnce(&Path), look: impl FnOnce(&Path))
     look(folder.path());
 }
 
-/// Runs `body` in a forked child, which must return from it within five minutes without a panic.
+/// Runs `body` in a forked child, which must return from it within five minutes and without a panic.
 fn in_child(body: impl FnOnce()) {
     wait(fork(body));
 }
 
 fn fork(body: impl FnOnce()) -> i32 {
-    // SAFETY: no other thread runs that holds a lock which the child will want but the pools', which are what is tested;
-    // the allocator sees to its own.
+    // SAFETY: no other thread holds a lock that the child will need, except the pools' locks, which this test is about. The allocator takes care of
+    // its own locks.
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: kills the child if it waits for ever.
+            // SAFETY: the call kills the child if it waits for ever.
             unsafe { libc::alarm(300) };
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-            // SAFETY: ends the child, and leaves to the parent what is the parent's.
+            // SAFETY: the call ends the child, without dropping objects of the parent.
             unsafe { libc::_exit(i32::from(outcome.is_err())) }
         }
         child => {
@@ -68,7 +67,7 @@ fn fork(body: impl FnOnce()) -> i32 {
 
 fn wait(child: i32) {
     let mut status = 0;
-    // SAFETY: a child of ours that nobody else waits for.
+    // SAFETY: this is a child of this process, and no other thread waits for it.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with {status:#x}");
 }
@@ -81,7 +80,7 @@ fn increment(store: &Store<u64>) -> Result<()> {
     store.write(|tx, root| root.update(tx, |count| *count += 1))
 }
 
-/// The pool was in use and holds `value`.
+/// Checks that the pool was in use, and that it holds `value`.
 fn recovers(path: &Path, domain: Domain, value: u64) {
     let state = Layout::STATE.offset() as usize;
     let state = &std::fs::read(path).unwrap()[state..state + 8];
@@ -100,10 +99,10 @@ fn everything_is_refused_and_nothing_closed() {
             let mut session = store.session().unwrap();
             let pool = store.pool();
             let mut worker = pool.worker().unwrap();
-            // Starts the thread that flushes.
+            // This starts the thread that flushes.
             let (_, ticket) = store.later().write(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             for closes in [false, true] {
-                // What the child drops are its own copies of these.
+                // The child drops only its own copies of these.
                 in_child(|| {
                     refused(increment(&store));
                     refused(store.read(|tx, root| root.get(tx)));
@@ -127,7 +126,7 @@ fn everything_is_refused_and_nothing_closed() {
                         refused(ticket.is_durable());
                         refused(ticket.wait());
                     }
-                    // SAFETY: the child never returns to what owns the originals.
+                    // SAFETY: the child never returns to the code that owns the originals.
                     let (store, pool, session, worker, ticket) = unsafe {
                         use std::ptr::read;
                         (read(&store), read(&pool), read(&session), read(&worker), read(&ticket))
@@ -141,11 +140,11 @@ fn everything_is_refused_and_nothing_closed() {
                 });
             }
             assert!(!folder.join("copy").exists());
-            // The parent's leases are as they were.
+            // The leases of the parent are unchanged.
             increment(&store).unwrap();
             session.write(|tx, root| root.update(tx, |count| *count += 1)).unwrap();
             ticket.wait().unwrap();
-            // Ends without closing.
+            // The process ends without closing the pool.
             std::mem::forget((session, worker, pool));
             std::mem::forget(store);
         }
@@ -173,7 +172,7 @@ fn plain_stores_are_refused_too() {
     in_process("plain_stores_are_refused_too", forking, |_| {});
 }
 
-/// A worker that has deferred a commit makes good for it when it is dropped; not so in the child.
+/// A worker completes its deferred commits when it is dropped, but not in a child.
 #[test]
 fn dropping_in_a_child_writes_nothing() {
     let forking = |folder: &Path| {
@@ -184,7 +183,7 @@ fn dropping_in_a_child_writes_nothing() {
         let contents = || std::fs::read(folder.join("pool")).unwrap();
         let before = contents();
         in_child(|| {
-            // SAFETY: the child never returns to what owns the originals.
+            // SAFETY: the child never returns to the code that owns the originals.
             drop(unsafe { (std::ptr::read(&worker), std::ptr::read(&pool)) });
         });
         assert!(before == contents());
@@ -195,7 +194,7 @@ fn dropping_in_a_child_writes_nothing() {
     in_process("dropping_in_a_child_writes_nothing", forking, |_| {});
 }
 
-/// The socket is the parent's: a child that drops the database leaves it.
+/// The socket belongs to the parent. A child that drops the database does not remove it.
 #[test]
 fn dropping_in_a_child_leaves_the_control_socket() {
     let name = "dropping_in_a_child_leaves_the_control_socket";
@@ -227,7 +226,7 @@ fn a_child_of_a_closure_commits_nothing() {
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                     store.write(|tx, root| {
                         root.update(tx, |count| *count += 1)?;
-                        // SAFETY: as in `fork`; the child ends below.
+                        // SAFETY: the conditions of `in_child` hold here, too; the child ends below.
                         let id = unsafe { libc::fork() };
                         child = Some(id);
                         match ending {
@@ -242,7 +241,7 @@ fn a_child_of_a_closure_commits_nothing() {
                         Ok(result) => ending != "panics" && matches!(result, Err(Error::Forked)),
                         Err(_) => ending == "panics",
                     };
-                    // SAFETY: ends the child.
+                    // SAFETY: the call ends the child.
                     unsafe { libc::_exit(i32::from(!right)) }
                 }
                 assert!(matches!(outcome, Ok(Ok(()))));
@@ -286,11 +285,11 @@ fn a_child_has_pools_of_its_own() {
     });
 }
 
-/// A child that waits until it is told to end: when nobody but itself can write to the pipe any more.
+/// Forks a child that waits until no other process can write to the pipe any more, and then ends.
 fn fork_to_wait([read, write]: [i32; 2]) -> i32 {
     fork(|| {
         let mut byte = 0u8;
-        // SAFETY: a descriptor of the child's own, and room for the byte.
+        // SAFETY: the descriptor belongs to the child, and there is room for the byte.
         unsafe {
             libc::close(write);
             libc::read(read, (&raw mut byte).cast(), 1);
@@ -300,17 +299,17 @@ fn fork_to_wait([read, write]: [i32; 2]) -> i32 {
 
 fn pipe() -> [i32; 2] {
     let mut ends = [0; 2];
-    // SAFETY: it writes two numbers there.
+    // SAFETY: the call writes two numbers to the array.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
     ends
 }
 
 fn close([read, write]: [i32; 2]) {
-    // SAFETY: our own descriptors.
+    // SAFETY: both descriptors belong to this process.
     unsafe { (libc::close(write), libc::close(read)) };
 }
 
-/// Runs `body` while a child of this process lives, which has inherited what is open here.
+/// Runs `body` while a child of this process exists, which has inherited all open files.
 fn beside_a_child(body: impl FnOnce()) {
     let ends = pipe();
     let child = fork_to_wait(ends);
@@ -319,7 +318,7 @@ fn beside_a_child(body: impl FnOnce()) {
     wait(child);
 }
 
-/// In whatever way it was left, another process can open it then.
+/// However a pool was closed, another process can then open it.
 #[test]
 fn a_pool_that_is_closed_is_unlocked_while_children_live() {
     let forking = |folder: &Path| {
@@ -336,7 +335,7 @@ fn a_pool_that_is_closed_is_unlocked_while_children_live() {
                 drop(pool);
                 opens();
             });
-            // A creation that fails when it has locked its files.
+            // This creation fails after it has locked its files.
             let (ends, new) = (pipe(), path.with_extension("new"));
             let mut child = None;
             let failed = Store::<u64>::create_new(&new, &options, |_| {
@@ -352,21 +351,21 @@ fn a_pool_that_is_closed_is_unlocked_while_children_live() {
     in_process("a_pool_that_is_closed_is_unlocked_while_children_live", forking, |_| {});
 }
 
-/// What the documentation says of the lock.
+/// Checks what the documentation says of the lock.
 #[test]
 fn a_pool_whose_process_died_is_locked_while_a_child_of_it_lives() {
     let forking = |folder: &Path| {
         for domain in DOMAINS {
             let (path, options) = (path(folder, domain), options(domain));
             let ends = pipe();
-            // It ends without closing.
+            // The process ends without closing the pool.
             in_child(|| {
                 std::mem::forget(Store::<u64>::create_new(&path, &options, |_| Ok(0)).unwrap());
                 fork_to_wait(ends);
             });
             assert!(matches!(Pool::open(&path, &options), Err(Error::Locked { .. })));
             close(ends);
-            // The grandchild is nobody's whom we could wait for.
+            // The grandchild is not a child of this process, so that the test cannot wait for it.
             let pool = loop {
                 match Pool::open(&path, &options) {
                     Err(Error::Locked { .. }) => std::thread::yield_now(),

@@ -1,7 +1,7 @@
-//! Full pools: threads that allocate and free where there is no room left, while they compact, write large transactions, take snapshots
-//! and checkpoints. Nobody may wait for ever: each thread's count of operations has to rise.
+//! Full pools: threads allocate and free where there is no room left, while they compact, write large transactions, take snapshots and checkpoints.
+//! No thread may wait for ever: the number of operations of each thread has to increase.
 //!
-//! The threads run in a process of their own, which the test kills when a count stands still, because a thread that hangs cannot be ended.
+//! The threads run in a process of their own, which the test kills when a count stops increasing, because a thread that hangs cannot be ended.
 //! `STRANDLINE_SECONDS=3600 cargo test --release -p strandline --test processes full_pools -- --nocapture` runs for an hour.
 
 use std::io::{BufRead, BufReader};
@@ -20,20 +20,20 @@ use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Runner, Transac
 
 const CHILD: &str = "STRANDLINE_FULL_CHILD";
 const THREADS: usize = 4;
-/// Blocks that a thread has at most.
+/// The largest number of blocks of a thread.
 const SLOTS: u64 = 64;
-/// A thread that has done nothing for so long hangs. The slowest operation takes some hundredths of a second.
+/// A thread that has done nothing for this long hangs. The slowest operation takes some hundredths of a second.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A pool is used for so long at most.
+/// The longest time for which one pool is used.
 const SLICE: Duration = Duration::from_secs(20);
 
-/// How long all pools together are used.
+/// Returns the time for which all pools together are used.
 fn duration() -> Duration {
     let seconds = std::env::var("STRANDLINE_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     Duration::from_secs(seconds.unwrap_or(6))
 }
 
-/// 4 MB, whatever the disk has; a transaction of more than 64 KB is a large one.
+/// Pools of 4 MB, on any disk. A transaction of more than 64 KB is a large one.
 fn options(domain: Domain) -> Options {
     Options {
         geometry: Geometry { size: 4 << 20, logs: 8, log_bytes: 1 << 16, chunk_bytes: 1 << 14 },
@@ -56,18 +56,18 @@ struct Thread<'p, C: Control<Memory = Native>> {
     pool: &'p Pool<C>,
     number: u64,
     random: fastrand::Rng,
-    /// Operations that have ended.
+    /// Number of operations that have ended.
     done: &'p AtomicU64,
-    /// Allocations for which there was no room.
+    /// Number of allocations that failed for lack of room.
     refused: u64,
 }
 
-/// Where a block has words that tell whose it is: its first and its last, and some between.
+/// Returns the positions of a block's words that identify its owner: its first and its last word, and some between.
 fn marks(words: u64) -> impl Iterator<Item = u64> {
     (1..words).step_by(61).chain(words.checked_sub(1))
 }
 
-/// Frees the block in a slot, if there is one, and finds in it what was written there.
+/// Frees the block in a slot, if there is one. Returns whether its words were those that were written to it.
 fn free(tx: &mut impl Transaction, slot: PersistentAddress) -> Result<bool, Abort> {
     let block = PersistentAddress::new(tx.read(slot)?);
     if block.is_null() {
@@ -84,7 +84,7 @@ fn free(tx: &mut impl Transaction, slot: PersistentAddress) -> Result<bool, Abor
 }
 
 impl<C: Control<Memory = Native>> Thread<'_, C> {
-    /// A new block of some size in a slot, in the place of the old one.
+    /// Replaces the block in a slot by a new one of some size.
     fn replace(&mut self) -> Result<(), Error> {
         let (slot, number) = (self.random.u64(..SLOTS), self.number);
         let words = match self.random.u32(..10) {
@@ -92,7 +92,7 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
             1..4 => self.random.u64(1 << 10..1 << 13),
             _ => self.random.u64(4..512),
         };
-        // All words of a few large blocks, which makes large transactions.
+        // For some large blocks, writes all words, which makes a large transaction.
         let writes_all = words > 1 << 14 && self.random.u32(..4) == 0;
         let done = self.pool.worker()?.run(|tx| {
             let root = tx.root(number);
@@ -109,10 +109,10 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
             Ok(is_right)
         });
         match done {
-            Ok(is_right) => assert!(is_right, "a block is not what it was"),
+            Ok(is_right) => assert!(is_right, "a block has lost its content"),
             Err(Error::Full { .. }) => {
                 self.refused += 1;
-                // Not the next ones in vain, too.
+                // This makes room, so that the next allocations do not fail as well.
                 for _ in 0..self.random.u32(1..4) {
                     self.remove()?;
                 }
@@ -129,11 +129,11 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
             let slot = PersistentAddress::new(tx.read(root)?).word(slot);
             free(tx, slot)
         })?;
-        assert!(is_right, "a block is not what it was");
+        assert!(is_right, "a block has lost its content");
         Ok(())
     }
 
-    /// Uses the pool until then, and until it has been full.
+    /// Uses the pool until this time, and until it has been full.
     fn run(&mut self, until: Instant) -> Result<(), Error> {
         let number = self.number;
         self.pool.worker()?.run(|tx| {
@@ -160,7 +160,7 @@ impl<C: Control<Memory = Native>> Thread<'_, C> {
     }
 }
 
-/// Uses one pool with all threads, and says how often each has done something while they do.
+/// Uses one pool with all threads, and prints the count of each thread meanwhile.
 fn fill<C: Control<Memory = Native>>(control: C, domain: Domain, folder: &Path, time: Duration) {
     let path = folder.join("full");
     let setup = Setup { control, schemes: Schemes::default() };
@@ -187,7 +187,7 @@ fn fill<C: Control<Memory = Native>>(control: C, domain: Domain, folder: &Path, 
             thread.join().expect("no thread panics").unwrap();
         }
     });
-    // Everything can be freed, and nothing else is there.
+    // All blocks can be freed, and no others exist.
     for number in 0..THREADS as u64 {
         let freed = pool.worker().unwrap().run(|tx| {
             let root = tx.root(number);
@@ -199,7 +199,7 @@ fn fill<C: Control<Memory = Native>>(control: C, domain: Domain, folder: &Path, 
             tx.free(slots)?;
             Ok(is_right)
         });
-        assert!(freed.unwrap(), "a block is not what it was");
+        assert!(freed.unwrap(), "a block has lost its content");
     }
     let usage = pool.usage().unwrap();
     assert_eq!(usage.objects, 0, "{usage:?}");
@@ -209,7 +209,7 @@ fn fill<C: Control<Memory = Native>>(control: C, domain: Domain, folder: &Path, 
     }
 }
 
-/// The counts, in one line.
+/// Prints the counts in one line.
 fn say(counts: &[AtomicU64; THREADS]) {
     let counts: Vec<_> = counts.iter().map(|count| count.load(Ordering::Relaxed).to_string()).collect();
     println!("counts {}", counts.join(" "));

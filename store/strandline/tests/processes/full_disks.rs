@@ -1,6 +1,6 @@
-//! Small file systems that are filled up: pools, and copies of them that have holes or share their space with the original. What is
-//! acknowledged survives, and a full disk is an error that passes. Mounting takes root; where a file system is not available
-//! the test says so and leaves it out.
+//! Small file systems that are filled up: pools, and copies of them that have holes or share their space with the original. Acknowledged data
+//! survives, and a full disk is an error that passes. Mounting needs root; if a file system is not available, the test reports that and leaves it
+//! out.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn open(path: &Path, read_only: bool) -> Result<Pool, Error> {
     open(path, &options(Domain::Sync))
 }
 
-/// A pool, closed, with a block most of whose pages are zeros.
+/// Creates and closes a pool with a block most of whose pages are zeros.
 fn create(path: &Path) -> PersistentAddress {
     let pool = Pool::create(path, &options(Domain::Sync)).unwrap();
     let mut worker = pool.worker().unwrap();
@@ -50,15 +50,15 @@ fn create(path: &Path) -> PersistentAddress {
 fn copy([heap, log]: [&str; 2], from: &Path, to: &Path) -> bool {
     let copy = |how: &str, from: &Path, to: &Path| {
         let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
-        // Without a flag it would share where it can.
+        // Without the flag, `cp` would share the space where it can.
         let shares = if how.starts_with("--reflink") { how } else { "--reflink=never" };
         succeeds("cp", &[how, shares, from, to])
     };
     copy(heap, from, to) && copy(log, &log_path(from), &log_path(to))
 }
 
-/// While the disk is full: opens the pool for reading and for writing, changes what it holds, and compares, again when there is room;
-/// how many transactions were refused. `must_open`: for writing, too.
+/// While the disk is full, opens the pool for reading and for writing, changes its content and compares it, and does so again when there is room.
+/// Returns the number of transactions that were refused. With `must_open`, opening for writing must succeed, too.
 fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, must_open: bool) -> u64 {
     let what = path.display();
     let reader = open(path, true).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -101,7 +101,7 @@ fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, must_open:
     refused
 }
 
-/// How a pool comes to be.
+/// The origin of a pool.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Made {
     ByTheLibrary,
@@ -110,7 +110,7 @@ enum Made {
     Copied([&'static str; 2]),
 }
 
-/// `lacks`: of these copies parts that are in use lack space, and the pool opens for writing all the same.
+/// Copies in `lacks` lack space for parts that are in use, but the pool must open for writing all the same.
 fn explore(kind: &str, copies: &[Made], lacks: &[Made]) {
     let Some(mounted) = Mounted::new(kind) else { return };
     let original = mounted.at.join("pool");
@@ -128,9 +128,9 @@ fn explore(kind: &str, copies: &[Made], lacks: &[Made]) {
     pool.backup(&backup).unwrap();
     assert!(!pool.recovery().overwriting_takes_space, "{kind}: new files are overwritten in place");
     pool.close().unwrap();
-    // It has a log from now on.
+    // Opening gives the backup its log.
     open(&backup, false).unwrap().close().unwrap();
-    // There each access to a part that was never used takes space, in `Sync` also to the logs of threads.
+    // On tmpfs each access to a part that was never used takes space; in `Sync` also the accesses to the logs of threads.
     if kind != "tmpfs" {
         pools.extend([(Made::ByABackup, backup), (Made::ByTheLibrary, original)]);
     }
@@ -155,7 +155,7 @@ fn ext4() {
     explore("ext4", &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }
 
-/// Like the file system that it writes to.
+/// An overlay behaves like the file system to which it writes.
 #[test]
 fn overlay() {
     explore("overlay", &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
@@ -163,7 +163,7 @@ fn overlay() {
 
 #[test]
 fn tmpfs() {
-    // A hole cannot even be read where it is full.
+    // On a full tmpfs, holes cannot even be read.
     explore("tmpfs", &[WHOLE], &[]);
 }
 

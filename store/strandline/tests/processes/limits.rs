@@ -1,5 +1,5 @@
-//! What happens where the system gives no more: file space, as on a full disk, and address space. Each test runs itself again in a
-//! process of its own, to which the limits apply. And what it gets back.
+//! The limits of the system: no more file space, as on a full disk, and no more address space; and memory that pools release to the system. Each test
+//! runs itself again in a process of its own, to which the limits apply.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn options(domain: Domain) -> Options {
     Options { domain, geometry, lock_bits: 10, snapshot_bytes: 1 << 20, ..Options::default() }
 }
 
-/// Runs `limited` in a process of its own, which is the test of this `name` again.
+/// Runs `limited` in a new process, which runs the test called `name` again.
 fn in_process(name: &str, limited: impl FnOnce(&Path)) {
     if let Ok(folder) = std::env::var(FOLDER) {
         return limited(Path::new(&folder));
@@ -31,21 +31,20 @@ fn in_process(name: &str, limited: impl FnOnce(&Path)) {
 }
 
 fn limit(resource: libc::__rlimit_resource_t, bytes: u64) {
-    // Only root may raise the most that it can be.
-    // SAFETY: a structure of numbers, for which zeros are values.
+    // Only root may raise the upper bound of the limit. SAFETY: the structure consists of numbers, for which zeros are valid.
     let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: the limit can be written for the whole call.
+    // SAFETY: the limit can be written during the whole call.
     assert_eq!(unsafe { libc::getrlimit(resource, &mut limit) }, 0);
     limit.rlim_cur = bytes.min(limit.rlim_max);
-    // SAFETY: the limit is borrowed for the call, which changes this process alone.
+    // SAFETY: the limit is borrowed for the call, which changes only this process.
     assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
 }
 
-/// A file that may not become longer stands for a disk that is full.
+/// A limit on the length of files takes the place of a full disk.
 #[test]
 fn a_full_disk_is_an_error_that_leaves_everything_usable() {
     in_process("a_full_disk_is_an_error_that_leaves_everything_usable", |folder| {
-        // SAFETY: no handler is installed; what would end the process is an error of the call instead.
+        // SAFETY: no handler is installed. Where the signal would end the process, the call now returns an error.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         for domain in DOMAINS {
             let path = folder.join(domain.name());
@@ -53,10 +52,10 @@ fn a_full_disk_is_an_error_that_leaves_everything_usable() {
             let mut worker = pool.worker().unwrap();
             let length = || std::fs::metadata(&path).unwrap().len();
             worker.run(|tx| tx.alloc(10 << 20)).unwrap();
-            // Until it has grown ahead of need.
+            // By then the file has grown ahead of need.
             std::thread::sleep(std::time::Duration::from_millis(300));
             let before = length();
-            // Less than a step, and room for one more block.
+            // This is less than a step of growth, but leaves room for one more block.
             let most = before + (512 << 10);
             limit(libc::RLIMIT_FSIZE, most);
             let mut fill = |value: u64| {
@@ -88,7 +87,7 @@ fn a_full_disk_is_an_error_that_leaves_everything_usable() {
             worker.run(|tx| tx.free(blocks[0])).unwrap();
             let again = worker.run(|tx| tx.alloc(256 << 10)).unwrap();
             assert_eq!(worker.run(|tx| tx.block(again)).unwrap(), 256 << 10);
-            // There is space again.
+            // Now there is space again.
             limit(libc::RLIMIT_FSIZE, libc::RLIM_INFINITY);
             worker.run(|tx| tx.alloc(10 << 20)).unwrap();
             assert!(length() > before + (10 << 20));
@@ -103,7 +102,7 @@ fn a_full_disk_is_an_error_that_leaves_everything_usable() {
 #[test]
 fn where_address_space_is_limited_pools_take_less_of_it() {
     in_process("where_address_space_is_limited_pools_take_less_of_it", |folder| {
-        // Less than half of the memory that a pool may take for old versions, and much less than the 1 TB to which it may grow.
+        // This is less than half of the memory that a pool may take for old versions, and much less than the 1 TB to which it may grow.
         limit(libc::RLIMIT_AS, 2 << 30);
         for domain in DOMAINS {
             let path = folder.join(domain.name());
@@ -111,7 +110,7 @@ fn where_address_space_is_limited_pools_take_less_of_it() {
             let mut worker = pool.worker().unwrap();
             let block = worker.run(|tx| tx.alloc(100 << 20)).unwrap();
             assert_eq!(worker.view(|tx| tx.read(block)).unwrap(), 0);
-            // As much again is left to the program.
+            // At least as much address space is left to the program.
             let taken = pool.layout().end().offset();
             assert!(taken < 1 << 30, "{taken}");
             drop(vec![1u8; 200 << 20]);
@@ -123,7 +122,7 @@ fn where_address_space_is_limited_pools_take_less_of_it() {
             drop(worker);
             pool.close().unwrap();
 
-            // Several that are only read need no more than they have.
+            // Several pools that are open for reading take no more than their files need.
             let readers = [(); 3].map(|()| Pool::open_read_only(&path, &options(domain)).unwrap());
             assert_eq!(readers.map(|pool| pool.usage().unwrap().objects), [1; 3]);
             assert_eq!(
@@ -131,7 +130,7 @@ fn where_address_space_is_limited_pools_take_less_of_it() {
                 1
             );
 
-            // What somebody asks for is taken or refused.
+            // An explicit request is granted or refused.
             let asked = |bytes| Options { address_space: Some(bytes), ..options(domain) };
             let error = Pool::open(&path, &asked(8 << 30)).err().unwrap().to_string();
             assert!(error.contains("ulimit -v") && error.contains(path.to_str().unwrap()), "{error}");
@@ -141,7 +140,7 @@ fn where_address_space_is_limited_pools_take_less_of_it() {
             let error = Pool::open(&path, &asked(1 << 20)).err().unwrap().to_string();
             assert!(error.contains("Options::address_space"), "{error}");
         }
-        // Not even what the file has.
+        // This limit is smaller than the file.
         let path = folder.join("sync");
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(3 << 30).unwrap();
         let error = Pool::open(&path, &options(Domain::Sync)).err().unwrap().to_string();
@@ -149,13 +148,13 @@ fn where_address_space_is_limited_pools_take_less_of_it() {
     });
 }
 
-/// A program that has closed its standard descriptors, as daemons do, and writes messages to its standard error all the same.
+/// A program that has closed its standard descriptors, as daemons do, but still writes messages to standard error.
 #[test]
 fn no_file_of_a_pool_gets_a_standard_descriptor() {
     in_process("no_file_of_a_pool_gets_a_standard_descriptor", |folder| {
         let close = |which: &[i32]| {
             for &descriptor in which {
-                // SAFETY: nothing of this process owns a standard descriptor.
+                // SAFETY: no object in this process owns a standard descriptor.
                 unsafe { libc::close(descriptor) };
             }
         };
@@ -202,7 +201,7 @@ fn no_file_of_a_pool_gets_a_standard_descriptor() {
     });
 }
 
-/// Bytes of this process's memory that are no file's.
+/// Returns the number of bytes of this process's memory that belong to no file.
 fn anonymous_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -251,7 +250,7 @@ fn the_memory_of_old_versions_goes_back_when_the_last_snapshot_ends() {
 
 /// From now on no thread can be started.
 fn forbid_threads() {
-    // SAFETY: the calls change this process's user and limits alone. Root is above the limit.
+    // SAFETY: the calls change only this process's user and limits. The limit does not apply to root.
     unsafe {
         if libc::geteuid() == 0 {
             assert_eq!(libc::setgid(65534), 0);
@@ -268,10 +267,10 @@ fn without_threads_everything_is_done_by_the_caller() {
     in_process("without_threads_everything_is_done_by_the_caller", |folder| {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
-        // Its thread for checkpoints runs already; that for tickets does not.
+        // The thread for checkpoints already runs, but the thread for tickets does not.
         let early = Pool::create(folder.join("early"), &options(Domain::Sync)).unwrap();
         for file in std::fs::read_dir(folder).unwrap() {
-            // A copy has its source's owner. Only root can change it, and only root has to.
+            // A copy gets the owner of its source. Only root can change that, and only root needs to.
             let _ = std::os::unix::fs::chown(file.unwrap().path(), Some(65534), Some(65534));
         }
         forbid_threads();
@@ -318,16 +317,19 @@ fn without_threads_everything_is_done_by_the_caller() {
             let block = worker.run(|tx| tx.alloc(4 << 20)).unwrap();
             for round in 0..5 {
                 for page in 0..100 {
-                    // Scattered, which several threads would write.
+                    // The pages are scattered, so that several threads would write them.
                     let at = block.byte(4096 * (page * 7 % 1000));
                     worker.run(|tx| tx.write(at, round + page)).unwrap();
                 }
-                // More than the ring has at first.
+                // These transactions need more than the ring has at first.
                 worker
                     .run(|tx| (0..1500).try_for_each(|word| tx.write(block.word(3 * word + 1), round)))
                     .unwrap();
                 let (_, transaction) = worker.run_later(|tx| tx.write(tx.root(0), round)).unwrap();
-                assert!(pool.ticket(transaction).unwrap().is_durable().unwrap(), "nobody flushes it later");
+                assert!(
+                    pool.ticket(transaction).unwrap().is_durable().unwrap(),
+                    "no thread flushes it later"
+                );
             }
             worker.run(|tx| (0..1 << 19).try_for_each(|word| tx.write(block.word(word), word))).unwrap();
             drop(worker);
@@ -338,11 +340,11 @@ fn without_threads_everything_is_done_by_the_caller() {
     });
 }
 
-/// A control group that bounds memory, removed when it is dropped.
+/// A control group that limits memory. It is removed when it is dropped.
 struct MemoryGroup(std::path::PathBuf);
 
 impl MemoryGroup {
-    /// With `bytes` of memory; `None` where this process may not make any.
+    /// Creates a group with `bytes` of memory, or returns `None` if this process may not create any.
     fn new(bytes: u64) -> Option<Self> {
         let roots = [("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")];
         roots.into_iter().find_map(|(root, limit)| {
@@ -360,14 +362,14 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Threads that write more than a container has memory, by `STRANDLINE_MEGABYTES` megabytes (300).
+/// Threads write more than the memory of a container, by `STRANDLINE_MEGABYTES` megabytes (300).
 #[test]
 fn a_container_with_little_memory_is_enough() {
     const GROUP: &str = "STRANDLINE_LIMITS_GROUP";
     const CONTAINER: u64 = 300 << 20;
     let name = "a_container_with_little_memory_is_enough";
     if std::env::var_os(FOLDER).is_none() {
-        // On a disk: what a folder in memory holds belongs to the group, too.
+        // The folder is on a disk, since the content of a folder in memory also counts as memory of the group.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let Some(group) = MemoryGroup::new(CONTAINER) else {
             return println!("left out: memory groups cannot be made here");

@@ -1,5 +1,5 @@
-//! What starts processes, in a program apart from the other tests: a process that is being started holds for a moment all files that
-//! its parent has open, and with them the locks of pools, which the other tests close and open again at once.
+//! Tests that start processes. They are a program apart from the other tests: a process that is being started has for a moment all open files of its
+//! parent, and with them the locks of pools, which the other tests close and immediately open again.
 
 mod examples;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -1,4 +1,4 @@
-//! A migration of a table by processes that die in the midst.
+//! A migration of a table by processes that die in the middle of it.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use strandline::Database;
 
 const FOLDER: &str = "STRANDLINE_MIGRATION_FOLDER";
-/// How many steps a life goes, so that one comes to the end whatever earlier ones have lost.
+/// Number of steps of a life, so that one of the lives finishes, however much earlier ones have lost.
 const STEPS: &str = "STRANDLINE_MIGRATION_STEPS";
 const ROWS: u64 = 12_000;
 
@@ -22,7 +22,7 @@ fn fill(path: &Path) {
     db.close().unwrap();
 }
 
-/// Goes on with the migration for some steps, and dies without a word: what was not flushed is lost.
+/// Continues the migration for some steps, and then dies. Steps that were not flushed are lost.
 fn go_on(path: &Path, last: u64) {
     let db = Database::open(path).unwrap();
     let mut steps = 0;
@@ -30,7 +30,7 @@ fn go_on(path: &Path, last: u64) {
     let progress = |_| {
         steps += 1;
         if steps == last {
-            // SAFETY: ends the process.
+            // SAFETY: the call ends the process.
             unsafe { libc::_exit(0) }
         }
     };
@@ -46,7 +46,7 @@ fn a_migration_survives_kills() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     fill(&path);
-    // Each moves some, but what a dying one has not flushed.
+    // Each life moves some rows, except those that it has not flushed when it dies.
     for life in 0..=ROWS {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
@@ -67,7 +67,7 @@ fn a_migration_survives_kills() {
         let all: Vec<_> = db.read(|tx| rows.iter(tx)?.collect::<Result<_, _>>()).unwrap();
         let mut keys: Vec<u64> = all.iter().map(|(_, (_, key))| *key).collect();
         keys.sort_unstable();
-        assert!(keys.into_iter().eq(0..ROWS), "all are there, and none twice");
+        assert!(keys.into_iter().eq(0..ROWS), "each is there exactly once");
         assert!(
             all.iter().all(|(key, (text, own))| *key == (own % 10, *own) && *text == format!("row {own}"))
         );

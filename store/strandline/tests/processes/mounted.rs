@@ -1,12 +1,12 @@
-//! File systems that are made in files and mounted, for the tests that run on each of them. Mounting takes root; where a file system is not
-//! available the tests say so and leave it out.
+//! File systems that are created in files and mounted, for the tests that run on each of them. Mounting needs root; if a file system is not
+//! available, the tests report that and leave it out.
 
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How a file system is made: its name, its size, the program that makes it with its flags, and how it is mounted.
+/// A file system: its name, its size, the program that creates it with its flags, and the way in which it is mounted.
 struct Kind {
     name: &'static str,
     megabytes: u64,
@@ -15,14 +15,14 @@ struct Kind {
 }
 
 enum How {
-    /// A loop device with sectors of so many bytes, and options.
+    /// Mounted from a loop device with sectors of this many bytes, and with these options.
     Loop(u32, &'static str, &'static str),
     Tmpfs,
-    /// Writes to an ext4.
+    /// An overlay that writes to an ext4.
     Overlay,
-    /// FUSE, by a program that is given the image and the folder.
+    /// Mounted with FUSE, by a program that gets the image and the folder.
     Fuse(&'static str),
-    /// FUSE, over a folder of an ext4.
+    /// Mounted with FUSE, over a folder of an ext4.
     Bindfs,
 }
 
@@ -34,7 +34,7 @@ const KINDS: &[Kind] = &[
         make: &["mkfs.ext3", "-b", "4096"],
         how: How::Loop(512, "ext3", "rw"),
     },
-    // With blocks as on disks that are larger.
+    // Has the block size of larger disks.
     Kind {
         name: "ext4",
         megabytes: 48,
@@ -72,19 +72,19 @@ const KINDS: &[Kind] = &[
     Kind { name: "bindfs", megabytes: 48, make: &[], how: How::Bindfs },
 ];
 
-/// The names of all file systems that the tests run on.
+/// Returns the names of all file systems that the tests run on.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.name)
 }
 
-/// A mounted file system, unmounted when it is dropped.
+/// A mounted file system. It is unmounted when it is dropped.
 pub struct Mounted {
     pub at: PathBuf,
-    /// Its loop device, if it needs one of its own.
+    /// Its loop device, if it has one of its own.
     device: Option<String>,
-    /// Has the mount point and the image.
+    /// The folder with the mount point and the image.
     _folder: tempfile::TempDir,
-    /// The file system that an overlay or bindfs writes to.
+    /// The file system to which an overlay or bindfs writes.
     _upper: Option<Box<Mounted>>,
 }
 
@@ -95,7 +95,7 @@ pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// A loop device over `image`.
+/// Creates a loop device for `image`.
 fn attach(image: &str, sector: u32) -> Option<String> {
     let sector = sector.to_string();
     let output =
@@ -105,7 +105,7 @@ fn attach(image: &str, sector: u32) -> Option<String> {
 }
 
 impl Mounted {
-    /// Makes and mounts one of [`kinds`]; `None`, with the reason printed, where it cannot be.
+    /// Creates and mounts one of [`kinds`]. If that is not possible, prints the reason and returns `None`.
     pub fn new(name: &str) -> Option<Self> {
         let mounted = Self::mount(name);
         if mounted.is_none() {
@@ -159,10 +159,10 @@ impl Mounted {
         mounted.then_some(made)
     }
 
-    /// Takes all the space that is left, but for `spare` bytes.
+    /// Takes all the remaining space except `spare` bytes.
     pub fn fill_but(&self, spare: u64) {
         let mut file = File::create(self.filler()).unwrap();
-        // Smaller and smaller pieces.
+        // The pieces become smaller and smaller.
         for piece in [1 << 20, 1 << 16, 1 << 12, 512] {
             let piece = vec![0x55; piece];
             while file.write_all(&piece).is_ok() {
@@ -174,23 +174,23 @@ impl Mounted {
                 }
             }
         }
-        // What was promised may be refused when it is written.
+        // Writing may fail even if space was reserved.
         let _ = file.sync_data();
         let length = file.metadata().unwrap().len();
         file.set_len(length.saturating_sub(spare)).unwrap();
         let _ = file.sync_data();
     }
 
-    /// Takes all the space that is left.
+    /// Takes all the remaining space.
     pub fn fill(&self) {
         self.fill_but(0);
     }
 
     pub fn make_room(&self) {
-        // A process that another test is starting may have it open for a moment, and its space with it.
+        // A process that another test is starting may have the file open for a moment, so that its space would not be released.
         let _ = File::options().write(true).open(self.filler()).and_then(|file| file.set_len(0));
         std::fs::remove_file(self.filler()).unwrap();
-        // It reports what the filler could not write, too.
+        // This also reports errors of writing the filler.
         let _ = succeeds("sync", &["-f", self.at.to_str().unwrap()]);
     }
 
@@ -198,7 +198,7 @@ impl Mounted {
         self.at.join("filler")
     }
 
-    /// A folder in it that is mounted again for reading only, if that can be done.
+    /// Mounts a folder of the file system again for reading only, if that is possible.
     pub fn read_only(&self, folder: &Path) -> Option<ReadOnly> {
         let at = tempfile::tempdir().unwrap();
         let (from, to) = (folder.to_str().unwrap(), at.path().to_str().unwrap());
@@ -218,7 +218,7 @@ impl Drop for Mounted {
     }
 }
 
-/// A folder that is mounted for reading only, unmounted when it is dropped.
+/// A folder that is mounted for reading only. It is unmounted when it is dropped.
 pub struct ReadOnly {
     pub at: tempfile::TempDir,
 }

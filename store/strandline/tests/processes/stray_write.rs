@@ -1,5 +1,5 @@
-//! Protection against stray writes, seen from a process that makes one. Where processor or system have no keys there is nothing to see:
-//! `tests/all/protection.rs`.
+//! Protection against stray writes, tested with a process that makes one. If the processor or the system has no protection keys, there is nothing to
+//! test; see `tests/all/protection.rs`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn options(protect: bool) -> Options {
     Options { domain: Domain::Process, geometry, protect, lock_bits: 10, ..Options::default() }
 }
 
-/// Where `path` is mapped in this process.
+/// Returns the address at which `path` is mapped in this process.
 fn mapped_at(path: &Path) -> *mut u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let line = maps.lines().find(|line| line.ends_with(path.to_str().unwrap())).unwrap();
@@ -22,7 +22,7 @@ fn mapped_at(path: &Path) -> *mut u64 {
 
 const CHILD: &str = "STRANDLINE_STRAY_WRITE";
 
-/// Run in a process of its own by the test below: writes past the library, within a transaction even.
+/// The test below runs this in a process of its own. It writes to the pool without the library, even within a transaction.
 #[test]
 fn child() {
     let Ok(path) = std::env::var(CHILD) else { return };
@@ -33,7 +33,7 @@ fn child() {
     worker
         .run(|tx| {
             tx.write(tx.root(0), 1)?;
-            // SAFETY: none: this is the bug that the protection is for. The word is the header's, which nobody uses.
+            // SAFETY: there is none: this is the bug against which the protection helps. The word is in the header and unused.
             unsafe { stray.add(300).write_volatile(1) };
             Ok(())
         })
@@ -60,7 +60,7 @@ fn a_stray_write_is_a_segmentation_fault() {
     let pool = Pool::open(&path, &options(true)).unwrap();
     assert_eq!(pool.worker().unwrap().run(|tx| tx.read(tx.root(0))).unwrap(), 0, "nothing was committed");
     pool.close().unwrap();
-    // Without protection the same write goes unnoticed until the header is next read.
+    // Without protection, the same write goes unnoticed until the header is next read.
     assert!(run(false).success());
     assert!(matches!(Pool::open(&path, &options(true)), Err(Error::DamagedHeader { .. })));
 }

@@ -1,4 +1,4 @@
-//! What tables are asked for: their kind, with the types of what they hold.
+//! The kinds of tables, and the types that a program expects them to have.
 
 use std::marker::PhantomData;
 
@@ -15,7 +15,7 @@ use crate::value::transaction::{Control, Tx};
 use crate::{Key, Persist};
 use strandline_core::error::{Error, Result};
 
-/// What a table has to be.
+/// The kind and the types that a table must have.
 #[derive(Clone)]
 pub(crate) struct Wanted {
     pub kind: TableKind,
@@ -27,11 +27,11 @@ pub(crate) struct Wanted {
 
 /// A kind of table with its types.
 pub(crate) trait Form {
-    /// A key with its value, or an item.
+    /// A key with its value, or an item of a queue.
     type Row;
-    /// Whether rows of an earlier version are converted. Those of a multimap consist of keys, and are not.
+    /// True if rows of an earlier version are converted. The rows of a multimap consist of keys, and are not converted.
     const HAS_VERSIONS: bool;
-    /// What it is.
+    /// Returns the kind and the types.
     fn wanted() -> Wanted;
     /// Decodes a row from the bytes of its key, and the words and bytes of its value.
     fn decode(key: &[u8], words: &[u64], bytes: u64) -> Result<Self::Row, Invalid>;
@@ -39,7 +39,7 @@ pub(crate) trait Form {
     fn encode(row: &Self::Row) -> EncodedRow;
 }
 
-/// The bytes of a key (none for an item of a queue), and the words and bytes of a value.
+/// An encoded row: the bytes of its key, which are empty for an item of a queue, and the words and bytes of its value.
 pub(crate) type EncodedRow = (KeyBytes, Vec<u64>, u64);
 
 fn decode_key<K: Key>(mut key: &[u8]) -> Result<K, Invalid> {
@@ -54,11 +54,11 @@ fn encode_value<V: Value>(value: &V) -> (Vec<u64>, u64) {
     (words, bytes)
 }
 
-/// A table.
+/// A table with these types.
 pub(crate) struct TableOf<K, V>(PhantomData<fn() -> (K, V)>);
-/// A multimap.
+/// A multimap with these types.
 pub(crate) struct MultimapOf<K, V>(PhantomData<fn() -> (K, V)>);
-/// A queue.
+/// A queue with this type of items.
 pub(crate) struct QueueOf<T>(PhantomData<fn() -> T>);
 
 impl<K: Key, V: Value> Form for TableOf<K, V> {
@@ -134,7 +134,7 @@ impl Wanted {
         Self { kind: TableKind::Queue, key, value, layouts, types }
     }
 
-    /// Makes an empty one.
+    /// Creates an empty structure of this kind.
     pub(super) fn make<'p>(&self, tx: &Tx<'p, impl Control>) -> Result<Structure<'p>> {
         let (tag, _) = tags(self.kind, self.layouts);
         Ok(match self.kind {
@@ -144,7 +144,7 @@ impl Wanted {
         })
     }
 
-    /// Fails unless it is what was found.
+    /// Checks that the table that was found has this kind and these types.
     pub(super) fn check(&self, name: &str, found: &Described<'_>) -> Result<()> {
         let mut said = self.differences(&found.held);
         if let Some(Moving { to, moved, .. }) = &found.moving {
@@ -153,7 +153,7 @@ impl Wanted {
                 TableKind::Table | TableKind::Multimap => (format!("{} by {}", to.value, to.key), "keys"),
             };
             said += &format!(
-                "\n  a migration to {to} is under way, {moved} {what} so far: open it with these types to go on"
+                "\n  a migration to {to} is under way, {moved} {what} so far: open it with these types to continue"
             );
         }
         if said.is_empty() { Ok(()) } else { Err(self.refuse(name, said)) }
@@ -163,7 +163,7 @@ impl Wanted {
         Error::TableTypes { table: name.to_owned(), differences }
     }
 
-    /// What differs between what is there and this; nothing if it is the same.
+    /// Describes the differences between the table that was found and this description. The result is empty if there are none.
     pub(super) fn differences(&self, found: &Held<'_>) -> String {
         let (mut said, found_layouts) = (String::new(), found.layouts);
         let mut differ = |what: &str, found: &str, wanted: &str| {
@@ -172,7 +172,7 @@ impl Wanted {
             }
         };
         differ("kind", &found.structure.kind().to_string(), &self.kind.to_string());
-        // Types of one name have other numbers where an earlier version of Strandline had one for several.
+        // Earlier versions of Strandline numbered types of the same name differently.
         let is_same = |found: &str, wanted: &str| {
             found == wanted
                 || found_layouts != self.layouts && without_numbers(found) == without_numbers(wanted)
@@ -195,7 +195,7 @@ impl Wanted {
         said
     }
 
-    /// Returns whether elements of lists are not packed in the values that were found, and would be.
+    /// Returns whether the values that were found have lists whose elements are not packed, although they would be packed now.
     fn is_unpacked(&self, found: &Held<'_>) -> bool {
         let is_it =
             |codec: Option<Codec>| codec.is_some_and(|codec| codec.layout(false) == Ok(found.layouts.1));

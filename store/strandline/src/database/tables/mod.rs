@@ -1,4 +1,4 @@
-//! Named collections: a catalogue of ordered maps and queues, each with the types of what it holds.
+//! The catalogue of a database: named ordered maps and queues, each with the types of its content.
 
 mod forms;
 mod moving;
@@ -23,8 +23,8 @@ use rows::Rows;
 use walk::reach;
 pub(crate) use walk::walker;
 
-/// Named tables: ordered maps, multimaps and queues of any types, which are made as they are asked for. The root of a
-/// [`Database`](crate::Database), and a field of a root of one's own.
+/// Named tables: ordered maps, multimaps and queues of any types, which are created when they are first opened. This is the root of a
+/// [`Database`](crate::Database), and can be a field of a root of your own.
 ///
 /// ```
 /// # use strandline::*;
@@ -52,11 +52,11 @@ pub(crate) use walk::walker;
 #[derive(Clone, Copy)]
 pub struct Tables<'p> {
     named: OrderedMap<'p, String, Described<'p>>,
-    /// The number of the newest. None is used twice, so that a table that was deleted is not taken for another.
+    /// The number of the newest table. No number is used twice, so that a deleted table is not mistaken for another.
     last: Ptr<'p, u64>,
 }
 
-/// The words of a catalogue.
+/// The catalogue as it is stored.
 #[derive(Persist)]
 #[persist(name = "strandline::Tables")]
 struct Stores<'p> {
@@ -70,7 +70,7 @@ impl<'p> Tables<'p> {
     }
 }
 
-// SAFETY: the same words, stored and loaded in the same way.
+// SAFETY: a catalogue is stored and loaded as `Stores`, whose implementation is derived.
 unsafe impl<'p> Persist<'p> for Tables<'p> {
     const NAME: &'static str = <Stores<'p> as Persist<'p>>::NAME;
     const LAYOUT: u64 = <Stores<'p> as Persist<'p>>::LAYOUT;
@@ -91,7 +91,7 @@ unsafe impl<'p> Persist<'p> for Tables<'p> {
         reach(checker, self.named.address(), None)?;
         self.last.visit(checker)
     }
-    // The number of the newest is the catalogue's own, too, and tables are not destroyed without it.
+    // The catalogue also owns the number of the newest table, and its tables are destroyed only with it.
     const OWNS: bool = true;
     fn collections(&self, found: &mut Vec<PersistentAddress>) {
         found.push(self.named.address());
@@ -109,14 +109,14 @@ unsafe impl<'p> Persist<'p> for Tables<'p> {
     }
 }
 
-// SAFETY: two words.
+// SAFETY: a catalogue always has two words.
 unsafe impl<'p> Fixed<'p> for Tables<'p> {}
 
 impl crate::Root for Tables<'_> {
     type At<'p> = Tables<'p>;
 }
 
-/// Where a table is, without its types.
+/// The handle of a table, without its types.
 #[derive(Clone, Copy, Persist)]
 #[persist(name = "strandline::Structure")]
 pub(crate) enum Structure<'p> {
@@ -134,7 +134,7 @@ impl<'p> Structure<'p> {
         }
     }
 
-    /// Where the structure is, and where its number.
+    /// Returns the address of the structure, and that of its number.
     fn places(&self) -> (PersistentAddress, PersistentAddress) {
         match self {
             Self::Table(map) | Self::Multimap(map) => (map.address(), map.number()),
@@ -143,7 +143,7 @@ impl<'p> Structure<'p> {
     }
 
     fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        // A handle that is kept somewhere finds no number.
+        // Handles that the program keeps then find another number and fail.
         Tables::number(&self, tx, 0)?;
         match self {
             Self::Table(map) | Self::Multimap(map) => map.destroy(tx),
@@ -152,7 +152,7 @@ impl<'p> Structure<'p> {
     }
 }
 
-/// A structure and the types of what it holds.
+/// A structure and the types of its content.
 #[derive(Persist)]
 #[persist(name = "strandline::Held")]
 struct Held<'p> {
@@ -169,7 +169,7 @@ struct Held<'p> {
 struct Described<'p> {
     held: Held<'p>,
     number: u64,
-    /// While a migration is under way.
+    /// Set while a migration is under way.
     moving: Option<Moving<'p>>,
 }
 
@@ -177,11 +177,11 @@ struct Described<'p> {
 #[derive(Persist)]
 #[persist(name = "strandline::Moving")]
 struct Moving<'p> {
-    /// Where the keys are moved to.
+    /// The structure to which the rows are moved.
     to: Held<'p>,
-    /// How many keys or items were.
+    /// Number of rows or items that were moved.
     moved: u64,
-    /// Whether a function of the program's makes them what they become.
+    /// True if the migration calls a function of the program. False if it only converts values to a new version of their type.
     by_function: bool,
 }
 
@@ -197,7 +197,7 @@ impl<'p> Described<'p> {
     }
 }
 
-/// Words that the header of every kind of table has.
+/// Number of words that the header of every kind of table has.
 const TABLE_WORDS: usize = 8;
 
 impl<'p> Held<'p> {
@@ -205,8 +205,8 @@ impl<'p> Held<'p> {
         Rows::of(&self.structure, self.layouts)
     }
 
-    /// Fails unless the structure is there, is of the types that are said, and has this number: before anything is done with it by what
-    /// is said alone.
+    /// Checks that the structure exists, and that it has the types of the catalogue and this number. Callers check this before they use the structure
+    /// as the catalogue describes it.
     fn check(&self, tx: &View<'p, impl Control>, name: &str, number: u64) -> Result<()> {
         let (at, number_at) = self.structure.places();
         let expected = (rows::tags(self.structure.kind(), self.layouts).0, number);
@@ -220,16 +220,16 @@ impl<'p> Held<'p> {
     }
 }
 
-/// What is said of a table that is somewhere else, or another one.
+/// Returns the message about a table that is not at its address in the catalogue.
 fn misplaced(name: &str) -> String {
     format!("the table `{name}` is not where the catalogue says")
 }
 
-/// An open table: where it is, and its number.
+/// An open table: its address and its number.
 pub(crate) type Place = (PersistentAddress, u64);
 
 impl<'p> Tables<'p> {
-    /// A catalogue without tables.
+    /// Creates a catalogue without tables.
     ///
     /// # Errors
     /// Returns an error if the pool is full or after a conflict.
@@ -237,10 +237,10 @@ impl<'p> Tables<'p> {
         Ok(Self { named: OrderedMap::new(tx)?, last: Ptr::new(tx, &0)? })
     }
 
-    /// The table `name`, if it is there and what is wanted.
+    /// Returns the table `name`, or `None` if there is none.
     ///
     /// # Errors
-    /// Returns [`Error::TableTypes`] if it is something else, and an error after a conflict.
+    /// Returns [`Error::TableTypes`] if the table has another kind or other types, and an error after a conflict.
     pub(crate) fn find(
         self,
         tx: &View<'p, impl Control>,
@@ -267,7 +267,7 @@ impl<'p> Tables<'p> {
         })
     }
 
-    /// Finds a table, or makes it.
+    /// Finds a table, or creates it.
     pub(crate) fn open(self, tx: &Tx<'p, impl Control>, name: &str, wanted: Wanted) -> Result<Place> {
         if let Some(place) = self.find(tx, name, &wanted)? {
             return Ok(place);
@@ -277,7 +277,7 @@ impl<'p> Tables<'p> {
         Ok((structure.places().0, place))
     }
 
-    /// Puts a new structure into the catalogue; its number.
+    /// Adds a new structure to the catalogue, and returns its number.
     fn add(self, tx: &Tx<'p, impl Control>, name: &str, held: Held<'p>) -> Result<u64> {
         let number = self.next_number(tx)?;
         Self::number(&held.structure, tx, number)?;
@@ -329,7 +329,7 @@ impl<'p> Tables<'p> {
         self.find(tx, name, &Wanted::queue::<T>())
     }
 
-    /// The table `name`, which is made if it is not there.
+    /// Returns the table `name`, and creates it if it does not exist.
     ///
     /// ```
     /// # use strandline::*;
@@ -342,7 +342,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::TableTypes`] if it is of other types, and an error if the pool is full or after a conflict.
+    /// Returns [`Error::TableTypes`] if the table has other types, and an error if the pool is full or after a conflict.
     pub fn table<K: Key, V: Persist<'p>>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -351,7 +351,7 @@ impl<'p> Tables<'p> {
         self.open_table::<K, V>(tx, name).map(|(at, _)| OrderedMap::of(at))
     }
 
-    /// The table `name`, if it is there.
+    /// Returns the table `name`, or `None` if it does not exist.
     ///
     /// ```
     /// # use strandline::*;
@@ -362,7 +362,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn find_table<K: Key, V: Persist<'p>>(
         self,
         tx: &View<'p, impl Control>,
@@ -371,7 +371,7 @@ impl<'p> Tables<'p> {
         Ok(self.find_place::<K, V>(tx, name)?.map(|(at, _)| OrderedMap::of(at)))
     }
 
-    /// The multimap `name`, which is made if it is not there: a map of keys with their values.
+    /// Returns the multimap `name`, a map of keys with their values, and creates it if it does not exist.
     ///
     /// ```
     /// # use strandline::*;
@@ -384,7 +384,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn multimap<K: Key, V: Key>(
         self,
         tx: &Tx<'p, impl Control>,
@@ -393,7 +393,7 @@ impl<'p> Tables<'p> {
         self.open_multimap::<K, V>(tx, name).map(|(at, _)| OrderedMap::of(at))
     }
 
-    /// The queue `name`, which is made if it is not there.
+    /// Returns the queue `name`, and creates it if it does not exist.
     ///
     /// ```
     /// # use strandline::*;
@@ -406,12 +406,12 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn queue<T: Persist<'p>>(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<Queue<'p, T>> {
         self.open_queue::<T>(tx, name).map(|(at, _)| Queue::of(at))
     }
 
-    /// The queue `name`, if it is there.
+    /// Returns the queue `name`, or `None` if it does not exist.
     ///
     /// ```
     /// # use strandline::*;
@@ -422,7 +422,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn find_queue<T: Persist<'p>>(
         self,
         tx: &View<'p, impl Control>,
@@ -431,7 +431,7 @@ impl<'p> Tables<'p> {
         Ok(self.find_queue_place::<T>(tx, name)?.map(|(at, _)| Queue::of(at)))
     }
 
-    /// All tables, by name.
+    /// Returns the descriptions of all tables, ordered by name.
     ///
     /// ```
     /// # use strandline::*;
@@ -452,7 +452,7 @@ impl<'p> Tables<'p> {
         self.named.iter(tx).map(described).collect()
     }
 
-    /// Deletes the table `name` with all that is in it; whether it was there. It is not there any more for who has it open.
+    /// Deletes the table `name` with its content, and returns whether it existed. Handles to it return [`Error::NoTable`] afterwards.
     ///
     /// ```
     /// # use strandline::*;
@@ -463,7 +463,7 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn delete(self, tx: &Tx<'p, impl Control>, name: &str) -> Result<bool> {
         let Some(found) = self.named.get(tx, name)? else { return Ok(false) };
         found.check(tx, name)?;
@@ -475,7 +475,7 @@ impl<'p> Tables<'p> {
         Ok(true)
     }
 
-    /// Gives the table `name` another name. Who has it open goes on with it.
+    /// Renames the table `name`. Handles to it stay valid.
     ///
     /// ```
     /// # use strandline::*;
@@ -487,7 +487,8 @@ impl<'p> Tables<'p> {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::NoTable`] if there is none, [`Error::Parameter`] if there is one of the new name, and an error after a conflict.
+    /// Returns [`Error::NoTable`] if there is no table `name`, [`Error::Parameter`] if there is already a table with the new name, and an error after
+    /// a conflict.
     pub fn rename(self, tx: &Tx<'p, impl Control>, name: &str, to: &str) -> Result<()> {
         if name == to && self.named.contains_key(tx, name)? {
             return Ok(());
@@ -499,10 +500,10 @@ impl<'p> Tables<'p> {
         self.named.insert(tx, &to.to_owned(), &found).map(drop)
     }
 
-    /// Gives the catalogue's memory back, with all tables.
+    /// Destroys all tables, and frees the memory of the catalogue.
     ///
     /// # Errors
-    /// As for [`Tables::table`].
+    /// Returns the same errors as [`Tables::table`].
     pub fn destroy(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         for table in self.list(tx)? {
             self.delete(tx, &table.name)?;

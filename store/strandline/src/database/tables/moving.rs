@@ -1,4 +1,4 @@
-//! Tables that become ones of other types.
+//! Migration of a table to other types.
 
 use super::rows::Rows;
 use super::{Described, EncodedRow, Held, Moving, TableKind, Tables, Wanted};
@@ -6,25 +6,26 @@ use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result, compare_moved};
 
-/// Converts a row, given as the bytes of its key, and the words and bytes of its value; `None` drops it.
+/// A function that converts a row, given as the bytes of its key, and the words and bytes of its value. `None` drops the row.
 pub(crate) type ConvertRow<'f> = &'f mut dyn FnMut(&[u8], &[u64], u64) -> Result<Option<EncodedRow>>;
 
-/// So many rows are moved by one transaction,
+/// The largest number of rows that one transaction moves.
 const ROWS: u64 = 500;
-/// but no more when their values have so many bytes.
+/// The number of bytes in moved values after which a transaction moves no more rows.
 const BYTES: u64 = 1 << 17;
 
-/// How much one transaction has moved.
+/// The rows that one transaction has moved.
 #[derive(Default)]
 struct Portion {
     moved: u64,
-    /// Rows of the target that have come from those that were moved.
+    /// Number of rows that they have added to the target.
     kept: u64,
     bytes: u64,
 }
 
 impl Portion {
-    /// Moves rows from `source` to `target` until the transaction is full, or none are left. `are_unique`: two rows must not become one.
+    /// Moves rows from `source` to `target` until the transaction has moved enough, or none are left. With `are_unique`, two rows that get the same
+    /// key are an error.
     fn of<'p>(
         tx: &Tx<'p, impl Control>,
         source: Rows<'p>,
@@ -52,30 +53,30 @@ impl Portion {
     }
 }
 
-/// What one run of a migration has counted, for [`compare_moved`]. Another thread may run the same migration, and an earlier run may have
-/// been interrupted.
+/// The counts of one run of a migration, for [`compare_moved`]. Another thread may run the same migration, and an earlier run may have been
+/// interrupted.
 #[derive(Clone, Copy)]
 pub(crate) struct Tally {
-    /// Rows of the source in all: those that had been moved when this run began, and those that were left then.
+    /// Number of rows of the source at first: those that had been moved when this run began, and those that were left then.
     rows: u64,
-    /// Rows that had been moved when this run began.
+    /// Number of rows that had been moved when this run began.
     before: u64,
-    /// Rows of the target when this run began.
+    /// Number of rows of the target when this run began.
     target: u64,
-    /// Rows that this run has moved.
+    /// Number of rows that this run has moved.
     moved: u64,
-    /// Rows of the target that have come from them.
+    /// Number of rows that the moved rows have added to the target.
     kept: u64,
 }
 
 impl Tally {
-    /// The tally of a run that begins after `before` rows were moved from `source` to `target`.
+    /// Creates the tally of a run that begins after `before` rows were moved from `source` to `target`.
     fn of<'p>(tx: &View<'p, impl Control>, before: u64, source: Rows<'p>, target: Rows<'p>) -> Result<Self> {
         let rows = before + source.count(tx)?;
         Ok(Self { rows, before, target: target.count(tx)?, moved: 0, kept: 0 })
     }
 
-    /// Compares the counts at the end, after `moved` rows were moved in all.
+    /// Compares the counts at the end of a migration. `moved` is the number of rows that all runs have moved.
     ///
     /// # Errors
     /// Returns [`Error::Damaged`] if they differ.
@@ -89,7 +90,7 @@ impl Tally {
     ) -> Result<()> {
         compare_moved(|| format!("rows of the table `{name}`"), self.rows, moved)?;
         compare_moved(|| format!("rows left of the table `{name}`"), source.count(tx)?, 0)?;
-        // Nothing else has moved rows to the target since this run began.
+        // If only this run has moved rows since it began, the rows of the target must be those that it has counted.
         if moved == self.before + self.moved {
             let there = self.target + self.kept;
             compare_moved(|| format!("new rows of the table `{name}`"), there, target.count(tx)?)?;
@@ -98,30 +99,30 @@ impl Tally {
     }
 }
 
-/// What one transaction of a migration did.
+/// The result of one transaction of a migration.
 pub(crate) struct Step {
-    /// Rows that were moved in all.
+    /// Number of rows that were moved so far, by all runs.
     pub moved: u64,
     pub tally: Option<Tally>,
     pub is_done: bool,
 }
 
-/// A table before or in the midst of a migration.
+/// A table before or during a migration.
 pub(crate) struct Movable {
-    /// The types of its values.
+    /// The type of its values.
     pub value: String,
     pub types: Types,
     pub layouts: (u64, u64),
-    /// Those that it is being moved to, if it is, and whether by a function.
+    /// The layouts to which the table is being moved, if it is, and whether by a function of the program.
     pub moving_to: Option<((u64, u64), bool)>,
-    /// Why it cannot be opened as it is.
+    /// The error for a program that opens the table as it is.
     pub refused: Error,
 }
 
-/// Migration of a table: its keys are moved to another one, some in each transaction, so that neither a transaction nor the pool becomes
-/// larger with the table. Each key is at any time in one of the two.
+/// Migration of a table: its rows are moved to another structure, some in each transaction, so that neither the transactions nor the pool grow with
+/// the table. Each row is in exactly one of the two structures at any time.
 impl<'p> Tables<'p> {
-    /// The table `name`, which is not of the types that are wanted, if it is of their kind.
+    /// Returns the table `name` if it is of the wanted kind but not of the wanted types, and otherwise `None`.
     pub(crate) fn movable(
         self,
         tx: &View<'p, impl Control>,
@@ -139,10 +140,11 @@ impl<'p> Tables<'p> {
         Ok(Some(Movable { value, types, layouts, moving_to, refused }))
     }
 
-    /// One transaction of a migration: begins it, moves some rows, or ends it. `tally` is what the one before has returned.
+    /// Runs one transaction of a migration, which begins it, moves some rows, or ends it. `tally` is the one that the previous transaction returned.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`] if the rows that were moved are not those that were there: the migration does not end then, and the source stays.
+    /// Returns [`Error::Damaged`] if the number of rows that were moved is not that of the rows that existed. The migration then does not end, and
+    /// the source is kept.
     pub(crate) fn migrate_some(
         self,
         tx: &Tx<'p, impl Control>,
@@ -164,7 +166,7 @@ impl<'p> Tables<'p> {
             }
             Some(moving) => (moving.to, moving.moved),
             None => {
-                // Whoever has it open finds it gone.
+                // Handles that were opened before find another number and fail.
                 Self::number(&held.structure, tx, 0)?;
                 (wanted.clone().hold(wanted.make(tx)?), 0)
             }
@@ -174,7 +176,7 @@ impl<'p> Tables<'p> {
             Some(tally) => tally,
             None => Tally::of(tx, before, source, target)?,
         };
-        // Pairs of a multimap that become the same are one; keys of a table must not.
+        // In a multimap, pairs that become equal are one pair. In a table, two keys must not become equal.
         let are_unique = by_function && to.structure.kind() == TableKind::Table;
         let portion = Portion::of(tx, source, target, are_unique, convert)?;
         let moved = portion.moved;
@@ -182,7 +184,7 @@ impl<'p> Tables<'p> {
         tally.kept += portion.kept;
         let described = if moved == 0 {
             tally.check(tx, name, before, source, target)?;
-            // The source, which is empty, goes with the entry that is replaced.
+            // The insertion below destroys the source, which is empty, with the entry that it replaces.
             let number = self.next_number(tx)?;
             Self::number(&to.structure, tx, number)?;
             Described { held: to, number, moving: None }

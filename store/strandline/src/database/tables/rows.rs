@@ -22,14 +22,14 @@ use strandline_core::structures::type_layout as layout;
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'p> {
     Map(OrderedMap<'p, RawKey, Raw>),
-    /// With the tag of its items.
+    /// A queue, with the tag of its nodes.
     Queue(Queue<'p, Raw>, u64),
 }
 
-/// Rows: the bytes of each key, none for an item of a queue, and the words and bytes of its value.
+/// Rows: the bytes of each key, which are empty for an item of a queue, and the words and bytes of its value.
 pub(crate) type RowIter<'t> = Box<dyn Iterator<Item = Result<(Vec<u8>, Vec<u64>, u64)>> + 't>;
 
-/// Keys as they are stored, from the first one on.
+/// A range of encoded keys.
 #[cfg(feature = "control")]
 pub(crate) struct KeyRange {
     pub from: Option<Vec<u8>>,
@@ -44,13 +44,13 @@ fn item(item: Result<Raw>) -> Result<(Vec<u8>, Vec<u64>, u64)> {
     item.map(|Raw { words, bytes }| (Vec::new(), words, bytes))
 }
 
-/// Why a table cannot be read without its program.
+/// Returns the error for a table that is being migrated and cannot be read by other programs.
 pub(super) fn moving(name: &str) -> Error {
     let said = "\n  a migration of it is under way: its program has to end it first".to_owned();
     Error::TableTypes { table: name.to_owned(), differences: said }
 }
 
-/// Tags of the collections that hold keys and values of these layouts.
+/// Returns the tags of the collections with keys and values of these layouts.
 pub(super) fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
     match kind {
         TableKind::Table => (pages::tag(key, value), 0),
@@ -63,7 +63,7 @@ pub(super) fn tags(kind: TableKind, (key, value): (u64, u64)) -> (u64, u64) {
 }
 
 impl<'p> Rows<'p> {
-    /// Those of a structure whose keys and values have these layouts.
+    /// Returns the rows of a structure whose keys and values have these layouts.
     pub(super) fn of(structure: &Structure<'p>, layouts: (u64, u64)) -> Self {
         match structure {
             Structure::Table(map) | Structure::Multimap(map) => Self::Map(OrderedMap::of(map.address())),
@@ -73,7 +73,7 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         match self {
             Self::Map(map) => map.len(tx),
@@ -81,7 +81,7 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Returns whether [`len`](Self::len) needs no walk, as it does in tables of pools of format version 5.
+    /// Returns whether [`len`](Self::len) needs no walk. It needs one in tables of pools of format version 5.
     pub fn is_counted(self, tx: &View<'p, impl Control>) -> Result<bool> {
         match self {
             Self::Map(map) => map.is_counted(tx),
@@ -89,7 +89,7 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Lets a table that is not counted be counted from now on.
+    /// Makes the table count its rows from now on, if it does not yet.
     pub fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
         match self {
             Self::Map(map) => map.start_counting(tx),
@@ -97,7 +97,8 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Counts the rows by a walk that is neither that of [`iter`](Self::iter) nor what [`len`](Self::len) looks at: [`compare_moved`].
+    /// Counts the rows by a walk that shares no code with [`iter`](Self::iter) and does not use the counts of [`len`](Self::len), so that
+    /// [`compare_moved`] can compare the results.
     ///
     /// [`compare_moved`]: strandline_core::error::compare_moved
     pub fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
@@ -107,7 +108,7 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// The rows in order.
+    /// Returns an iterator over the rows, in order.
     pub fn iter<'t, C: Control>(self, tx: &'t View<'p, C>) -> Result<RowIter<'t>>
     where
         'p: 't,
@@ -118,8 +119,8 @@ impl<'p> Rows<'p> {
         })
     }
 
-    /// The rows in order whose keys are in `keys`. Its bounds are keys of a multimap without their values, and so stand for all of these. A queue has no keys: all its
-    /// items are in each range.
+    /// Returns an iterator over the rows whose keys are in `keys`, in order. In a multimap, a bound is a key without a value and includes all its
+    /// values. A queue has no keys, so that every range has all its items.
     #[cfg(feature = "control")]
     pub fn range<'t, C: Control>(
         self,
@@ -140,7 +141,7 @@ impl<'p> Rows<'p> {
         Ok(Box::new(map.range_of(tx, keys.from.map_or(Bound::Unbounded, Bound::Included), to).map(row)))
     }
 
-    /// Removes the rows in order, each as the iterator returns it.
+    /// Returns an iterator that removes the rows in order. Each row is removed when the iterator returns it.
     pub fn drain<'t, C: Control>(self, tx: &'t Tx<'p, C>) -> RowIter<'t>
     where
         'p: 't,
@@ -151,7 +152,7 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Stores a row: in place of one with the same key, or behind all others in a queue. Returns whether it replaced one.
+    /// Stores a row. In a map it replaces the row with the same key; in a queue it comes last. Returns whether a row was replaced.
     pub fn store(
         self,
         tx: &Tx<'p, impl Control>,
@@ -170,7 +171,7 @@ impl<'p> Rows<'p> {
 }
 
 impl<'p> Tables<'p> {
-    /// The table `name` as it is described, and its rows.
+    /// Returns the description of the table `name`, and its rows.
     pub(crate) fn rows(
         self,
         tx: &View<'p, impl Control>,
@@ -184,7 +185,7 @@ impl<'p> Tables<'p> {
         Ok((found.held.describe(name), found.held.rows()))
     }
 
-    /// The rows of a table that is as described; it is made if it is not there.
+    /// Returns the rows of the table that `about` describes, and creates the table if it does not exist.
     pub(crate) fn open_described(
         self,
         tx: &Tx<'p, impl Control>,

@@ -1,4 +1,4 @@
-//! Looking a catalogue over: its entries by their type, and the tables by what these say.
+//! The check of a catalogue: its entries by their type, and the tables by their descriptions in the entries.
 
 use super::rows::{moving, tags};
 use super::{Described, Held, TableDescription, Tables, misplaced};
@@ -18,7 +18,7 @@ use strandline_core::transaction::Read;
 /// The map of a catalogue.
 type Named<'p> = OrderedMap<'p, String, Described<'p>>;
 
-/// The catalogues that walks by descriptions meet.
+/// Implements the catalogue for walks by descriptions.
 struct Catalogues;
 
 impl Catalogue for Catalogues {
@@ -36,12 +36,12 @@ impl Catalogue for Catalogues {
     }
 }
 
-/// What walks by descriptions need to walk over catalogues, too.
+/// Returns the walker for a walk by descriptions that also checks catalogues.
 pub(crate) fn walker(show: Option<Show<'_>>) -> Walker<'_> {
     Walker { show, catalogue: &Catalogues }
 }
 
-/// Reaches the catalogue whose map is at `at`.
+/// Checks the catalogue whose map is at `at`.
 pub(crate) fn reach<'v>(
     checker: &mut Checker<'v, '_>,
     at: PersistentAddress,
@@ -78,7 +78,7 @@ impl<'p> Described<'p> {
 }
 
 impl<'p> Held<'p> {
-    /// Reaches the table, and what hangs from its rows, which has this number.
+    /// Checks the table, which must have this number, and everything that its rows refer to.
     fn reach<'v>(
         &self,
         checker: &mut Checker<'v, 'p>,
@@ -90,7 +90,7 @@ impl<'p> Held<'p> {
         let kind = self.structure.kind();
         let tags = tags(kind, self.layouts);
         if !described::reach_table(checker, at, self.describe(name), tags, walker(show))? {
-            // Of types that only the program can read: its blocks at least.
+            // Only the program can read values of these types. The walk at least checks the blocks of the table.
             if show.is_some() {
                 let Self { key, value, .. } = self;
                 return Err(Error::Unsupported(format!(
@@ -108,7 +108,7 @@ impl<'p> Held<'p> {
         Ok(())
     }
 
-    /// The table as the catalogue has it under `name`.
+    /// Returns the description of the table, which the catalogue has under `name`.
     pub(super) fn describe(&self, name: &str) -> TableDescription {
         let Self { structure, key, value, types, layouts } = self;
         TableDescription {

@@ -1,4 +1,4 @@
-//! Keys by what the pool says of their types.
+//! Keys, read and written by the pool's description of their types.
 
 use super::{Dynamic, ReadPlain, Sink, fits, fits_signed, read};
 use crate::value::adapted::read_inverted;
@@ -12,7 +12,7 @@ impl Source for &[u8] {
         bool::read_key(self)
     }
 
-    /// Vectors are no keys.
+    /// Vectors cannot be keys.
     fn count(&mut self, _: &Form) -> Result<u64, Invalid> {
         Err(Invalid)
     }
@@ -79,7 +79,7 @@ impl Sink for KeyBytes {
                 self.push(&bytes[16 - *bits as usize / 8..]);
             }
             (Shape::Signed(bits), Dynamic::Signed(key)) => {
-                // With the sign inverted, so that they are in order.
+                // The sign bit is inverted, so that negative numbers come first.
                 let bytes = (fits_signed(*key, *bits)? ^ 1 << (bits - 1)).to_be_bytes();
                 self.push(&bytes[16 - *bits as usize / 8..]);
             }
@@ -110,7 +110,7 @@ impl Sink for KeyBytes {
         is_some.write_key(self);
     }
 
-    /// Vectors are no keys.
+    /// Vectors cannot be keys.
     fn count(&mut self, _: usize) -> Result<(), Invalid> {
         Err(Invalid)
     }

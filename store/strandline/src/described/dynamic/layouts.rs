@@ -1,4 +1,4 @@
-//! Layouts by what the pool says of types: the hashes that the program's own types have.
+//! Layouts of described types: the same hashes that the program's own types have.
 
 use super::Codec;
 use crate::value::form::{Form, Kind, Named};
@@ -8,7 +8,7 @@ use crate::value::shape::{Part, Shape, Target, own_name};
 use strandline_core::structures::type_layout as layout;
 
 impl Codec {
-    /// The hash of the layout of values of this description, or of keys: what the program's own types have.
+    /// Returns the hash of the layout of values, or keys, of this type. The program's own type has the same hash.
     ///
     /// # Errors
     /// Returns [`Invalid`] if the description contradicts itself.
@@ -59,7 +59,7 @@ fn layout_of_named(named: &Named, is_key: bool) -> Result<u64, Invalid> {
     if hash == *described { Ok(hash) } else { Err(Invalid) }
 }
 
-/// A layout has only the names of what a pointer or a collection leads to.
+/// Returns the layout of a pointer or a collection, which includes only the names of the types that it refers to.
 fn layout_of_handle(shape: &Shape, type_name: &str) -> Result<u64, Invalid> {
     let begin = layout::begin(shape.name(), 0);
     let to = |hash, part: &Part, is_key| layout::field(hash, name_of(&part.shape, is_key), 0);

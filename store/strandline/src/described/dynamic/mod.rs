@@ -1,4 +1,4 @@
-//! Keys and values of types that the program does not know, by what the pool says of them.
+//! Keys and values of types that the program does not know, read and written by the pool's description of them.
 
 mod keys;
 mod layouts;
@@ -13,7 +13,7 @@ use crate::value::persist::{Invalid, Persist, Stored};
 use crate::value::schema::{TypeDescription, Types, VariantDescription};
 use crate::value::shape::Shape;
 
-/// A key or a value, whatever its type: what a table is shown and copied as without the program that made it.
+/// A key or a value of any type. Tables are shown and copied in this form without the program that created them.
 ///
 /// ```
 /// # use strandline::*;
@@ -46,13 +46,13 @@ pub enum Dynamic {
     Bool(bool),
     /// A character.
     Char(char),
-    /// A number without sign, of any size.
+    /// An unsigned number of any size.
     Unsigned(u128),
-    /// A number with a sign, of any size.
+    /// A signed number of any size.
     Signed(i128),
     /// A floating-point number.
     Float(f64),
-    /// Seconds, and nanoseconds less than a second.
+    /// Seconds, and less than 1,000,000,000 nanoseconds.
     Duration(u64, u32),
     /// A string.
     Text(String),
@@ -66,25 +66,26 @@ pub enum Dynamic {
     Record(Vec<(String, Dynamic)>),
     /// A variant of an enumeration, with its fields: a `Record`, a `List`, or nothing (`Unit`).
     Variant(String, Box<Dynamic>),
-    /// A pointer or a collection: its type, as the pool describes it, and its address. It is read, and means nothing in another pool.
+    /// A pointer or a collection: its type, as the pool describes it, and its address. It can be read, but not stored: the address has no meaning in
+    /// another pool.
     Handle(Arc<str>, u64),
 }
 
 /// Reads and writes values of one type.
 pub(crate) struct Codec {
-    /// As the type is described.
+    /// The type, as it is described.
     pub name: String,
     form: Form,
 }
 
 impl Codec {
-    /// `None`: the type is not known here.
+    /// Creates the codec of a type, or returns `None` if the type is not known.
     pub fn new(type_name: &str, types: &Types) -> Option<Self> {
         Some(Self { name: type_name.to_owned(), form: Form::of(type_name, types)? })
     }
 
-    /// Like [`new`](Self::new), for values or keys with this layout. It tells whether elements of lists are packed, which they are not in older
-    /// pools.
+    /// Like [`new`](Self::new), for values or keys with this layout. The layout says whether elements of lists are packed. In older pools they are
+    /// not.
     pub fn stored(type_name: &str, types: &Types, layout: u64, is_key: bool) -> Option<Self> {
         let codec = Self::new(type_name, types)?;
         let is_it = |codec: &Self| codec.layout(is_key) == Ok(layout);
@@ -94,12 +95,12 @@ impl Codec {
         Self::unpacked(type_name, types).filter(is_it).or(Some(codec))
     }
 
-    /// Like [`new`](Self::new), for values of older pools, in which elements of lists are not packed.
+    /// Like [`new`](Self::new), for values of older pools, where elements of lists are not packed.
     pub fn unpacked(type_name: &str, types: &Types) -> Option<Self> {
         Some(Self { name: type_name.to_owned(), form: Form::unpacked_of(type_name, types)? })
     }
 
-    /// The form of the type.
+    /// Returns the form of the type.
     pub fn into_form(self) -> Form {
         self.form
     }
@@ -119,55 +120,55 @@ impl Codec {
         matches!(self.form.kind, Kind::Plain(Shape::String))
     }
 
-    /// Returns whether the type is one of keys.
+    /// Returns whether values of the type can be keys.
     pub fn can_be_key(&self) -> bool {
         self.form.can_be_key()
     }
 
-    /// The words of a value inside another one.
+    /// Returns the words of a value inside another one.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if it is none of the type.
+    /// Returns [`Invalid`] if the value is not of this type.
     pub fn write_inside(&self, value: &Dynamic) -> Result<Vec<u64>, Invalid> {
         let mut words = Vec::new();
         write(&self.form, value, &mut words)?;
         Ok(words)
     }
 
-    /// Words that every value takes, if all take as many.
+    /// Returns the number of words that every value takes, or `None` if values differ in size.
     pub fn size(&self) -> Option<usize> {
         self.form.facts.size
     }
 
-    /// The value of `bytes` bytes that stands alone in `words`.
+    /// Decodes the stand-alone value of `bytes` bytes in `words`.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if there is none.
+    /// Returns [`Invalid`] if the words are not a valid value of this type.
     pub fn read_value(&self, words: &[u64], bytes: u64) -> Result<Dynamic, Invalid> {
         self.form.decode_alone(words, bytes, |from| read(&self.form, from))
     }
 
-    /// The words of a value that stands alone, and its bytes.
+    /// Returns the words of a stand-alone value, and its length in bytes.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if it is none of the type.
+    /// Returns [`Invalid`] if the value is not of this type.
     pub fn write_value(&self, value: &Dynamic) -> Result<(Vec<u64>, u64), Invalid> {
         Ok(self.form.encoded_alone(self.write_inside(value)?))
     }
 
-    /// The key of these bytes.
+    /// Decodes a key.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if there is none.
+    /// Returns [`Invalid`] if the bytes are not a valid key of this type.
     pub fn read_key(&self, mut from: &[u8]) -> Result<Dynamic, Invalid> {
         let key = read(&self.form, &mut from)?;
         if from.is_empty() { Ok(key) } else { Err(Invalid) }
     }
 
-    /// The bytes of a key.
+    /// Returns the encoded bytes of a key.
     ///
     /// # Errors
-    /// Returns [`Invalid`] if it is none of the type.
+    /// Returns [`Invalid`] if the key is not of this type.
     pub fn write_key(&self, key: &Dynamic) -> Result<KeyBytes, Invalid> {
         let mut bytes = KeyBytes::empty();
         write(&self.form, key, &mut bytes)?;
@@ -178,11 +179,11 @@ impl Codec {
 /// Reads values without parts from words, or from the bytes of keys.
 trait ReadPlain: Source {
     fn read(&mut self, shape: &Shape) -> Result<Dynamic, Invalid>;
-    /// Reads the value in a `Reverse`.
+    /// Reads the value inside a `Reverse`.
     fn read_reversed(&mut self, inside: &Form) -> Result<Dynamic, Invalid>;
-    /// Takes a vector of bytes.
+    /// Takes and returns a vector of bytes.
     fn read_bytes(&mut self, form: &Form) -> Result<Vec<u8>, Invalid>;
-    /// Takes a list whose elements are packed; returns the forms and words of these. `None`: the form is none.
+    /// Takes a list with packed elements, and returns the forms and words of the elements. Returns `None` if the form is not such a list.
     fn unpacked<'f>(&mut self, form: &'f Form) -> Result<Option<(Parts<'f>, Vec<u64>)>, Invalid>;
 }
 
@@ -224,7 +225,7 @@ trait Sink {
     fn plain(&mut self, shape: &Shape, value: &Dynamic) -> Result<bool, Invalid>;
     /// Stores a vector of bytes.
     fn bytes(&mut self, bytes: &[u8]);
-    /// Returns where the elements of a list begin, which are stored next.
+    /// Returns the position where the elements of a list begin. The caller stores them next.
     fn begin_list(&mut self) -> usize {
         0
     }
@@ -232,17 +233,17 @@ trait Sink {
     fn end_list(&mut self, _list: &List, _begin: usize) -> Result<(), Invalid> {
         Ok(())
     }
-    /// Returns where the value in a `Reverse` begins, which is stored next.
+    /// Returns the position where the value inside a `Reverse` begins. The caller stores it next.
     fn begin_reversed(&mut self) -> usize {
         0
     }
     /// Inverts the bytes of a key that were stored from `begin` on.
     fn end_reversed(&mut self, _begin: usize) {}
-    /// Stores whether an option has a value, which follows.
+    /// Stores the mark of an option, which says whether a value follows.
     fn option(&mut self, inside: &Form, is_some: bool);
     /// Stores the number of a vector's elements.
     fn count(&mut self, count: usize) -> Result<(), Invalid>;
-    /// Stores the header of a structure or an enumeration; returns where the value begins.
+    /// Stores the header of a structure or an enumeration, and returns the position where the value begins.
     fn begin(&mut self, named: &Named, number: usize) -> usize;
     /// Pads the value that begins at `begin`.
     fn fill(&mut self, _named: &Named, _begin: usize) {}
@@ -403,7 +404,7 @@ impl Sink for Vec<u64> {
     }
 }
 
-/// What a value without parts is meant to be that was written with less care for its type, as in JSON.
+/// Returns the value without parts that `value` is meant to be, if it was written in a less exact notation, as in JSON.
 fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
     Some(match (shape, value) {
         (Shape::Signed(_) | Shape::Size(true), Dynamic::Unsigned(number)) => {
@@ -428,14 +429,14 @@ fn meant_plain(shape: &Shape, value: &Dynamic) -> Option<Dynamic> {
     })
 }
 
-/// Like [`meant_plain`], of a value with parts.
+/// Like [`meant_plain`], for a value with parts.
 fn meant(form: &Form, value: &Dynamic) -> Option<Dynamic> {
     match (&form.kind, value) {
         (Kind::Vec(_), Dynamic::Text(text)) if form.is_bytes() => {
             Some(Dynamic::Bytes(hex::decode(text).ok()?))
         }
         (Kind::Option(_), Dynamic::Unit) => Some(Dynamic::Optional(None)),
-        // So that an option of nothing can be told from nothing.
+        // This distinguishes `Some(None)` from `None`.
         (Kind::Option(inside), value)
             if matches!(inside.kind, Kind::Option(_) | Kind::Plain(Shape::Unit)) =>
         {
@@ -457,7 +458,7 @@ fn meant(form: &Form, value: &Dynamic) -> Option<Dynamic> {
     }
 }
 
-/// The number of the variant that `value` is of, and its fields in order.
+/// Returns the number of the variant of `value`, and its fields in order.
 fn variant<'v>(named: &TypeDescription, value: &'v Dynamic) -> Result<(usize, Vec<&'v Dynamic>), Invalid> {
     let (number, fields) = match value {
         Dynamic::Variant(name, fields) => {
@@ -480,7 +481,7 @@ fn variant<'v>(named: &TypeDescription, value: &'v Dynamic) -> Result<(usize, Ve
     if fields.len() == variant.fields.len() { Ok((number, fields)) } else { Err(Invalid) }
 }
 
-/// Fields as they are shown: with their names, unless these are numbers.
+/// Returns fields in the form in which they are shown: with their names, unless the names are numbers.
 fn fields_of(fields: Vec<(String, Dynamic)>) -> Dynamic {
     match fields.first() {
         None => Dynamic::Unit,
@@ -497,12 +498,12 @@ fn store<T: for<'p> Persist<'p>>(value: &T, to: &mut Vec<u64>) {
     to.extend(crate::value::schema::stored_words(value));
 }
 
-/// A number of so many bits.
+/// Returns `number`, if it fits into this many bits.
 fn fits(number: u128, bits: u32) -> Result<u128, Invalid> {
     if bits == 128 || number >> bits == 0 { Ok(number) } else { Err(Invalid) }
 }
 
-/// A number of so many bits, of which one is the sign.
+/// Returns the word of `number`, if it fits into this many bits, one of which is the sign.
 fn fits_signed(number: i128, bits: u32) -> Result<i128, Invalid> {
     let rest = number >> (bits - 1);
     if rest == 0 || rest == -1 { Ok(number) } else { Err(Invalid) }

@@ -10,7 +10,7 @@ use crate::value::persist::Invalid;
 const DAY: i64 = 86_400;
 const SECOND: u32 = 1_000_000_000;
 
-/// Returns the value of the type `name` as it is shown, from what is stored.
+/// Returns the form in which a value of the type `name` is shown, from its stored form.
 ///
 /// # Errors
 /// Returns [`Invalid`] if the type has no such value.
@@ -21,7 +21,7 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
     let text = match (name, &stored) {
         ("path", Dynamic::Bytes(bytes)) => {
             let text = String::from_utf8(bytes.clone());
-            // In a list, so that it is not taken for a text.
+            // Wrapped in a list, to distinguish it from a path that is shown as text.
             return Ok(text.map_or_else(|_| Dynamic::List(vec![stored]), Dynamic::Text));
         }
         ("uuid", Dynamic::List(bytes)) => uuid(bytes),
@@ -32,7 +32,7 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
             .map(|(name, _)| name.to_owned()),
         ("ipv4" | "ipv6" | "ip", _) => address(name, &stored).map(|address| address.to_string()),
         ("socket address v4" | "socket address v6" | "socket address", _) => {
-            // Flow information has no notation.
+            // A flow label cannot be written in the notation of addresses.
             let Some(address) = socket(name, &stored) else { return Err(Invalid) };
             if matches!(address, SocketAddr::V6(address) if address.flowinfo() != 0) {
                 return Ok(stored);
@@ -66,7 +66,7 @@ pub(super) fn shown(name: &str, stored: Dynamic) -> Result<Dynamic, Invalid> {
     text.map(Dynamic::Text).ok_or(Invalid)
 }
 
-/// Returns what is stored for a value of the type `name`, from how it is shown.
+/// Returns the stored form of a value of the type `name`, from the form in which it is shown.
 ///
 /// # Errors
 /// Returns [`Invalid`] if the type has no such value.
@@ -74,13 +74,13 @@ pub(super) fn stored(name: &str, value: &Dynamic) -> Result<Dynamic, Invalid> {
     let stored = match (name, value) {
         ("path", Dynamic::Text(text)) => Some(Dynamic::Bytes(text.clone().into_bytes())),
         ("path", Dynamic::List(one)) if one.len() == 1 => Some(one[0].clone()),
-        // A set of bytes in hexadecimal.
+        // This is a set of bytes, which is shown in hexadecimal.
         ("Set", Dynamic::Text(_)) => return Ok(value.clone()),
         (_, Dynamic::Text(text)) => of_text(name, text),
         _ => Some(value.clone()),
     };
     let stored = stored.ok_or(Invalid)?;
-    // Refuses what the type does not have.
+    // Refuses values that the type does not have.
     shown(name, stored.clone())?;
     Ok(stored)
 }
@@ -163,7 +163,7 @@ fn of_socket(name: &str, address: SocketAddr) -> Dynamic {
     }
 }
 
-/// What is stored for a value of the type `name` with this notation.
+/// Returns the stored form of the value of the type `name` that is written as `text`.
 fn of_text(name: &str, text: &str) -> Option<Dynamic> {
     let unsigned = |number: u32| Dynamic::Unsigned(number.into());
     match name {
@@ -202,7 +202,7 @@ fn of_text(name: &str, text: &str) -> Option<Dynamic> {
     }
 }
 
-/// The notation of a date or time that is stored as these numbers.
+/// Returns the notation of the date or time that is stored as these numbers.
 fn moment(name: &str, numbers: &[i64]) -> Option<String> {
     let is_day = |day: i64| i32::try_from(day).is_ok();
     match (name, numbers) {
@@ -226,7 +226,7 @@ fn moment(name: &str, numbers: &[i64]) -> Option<String> {
     }
 }
 
-/// Returns whether it is a leap second elsewhere than at the end of a minute, which has no notation: it is shown as its numbers.
+/// Returns whether the time is a leap second that is not at the end of a minute. It has no notation and is shown as numbers.
 fn is_odd_leap(name: &str, numbers: &[i64]) -> bool {
     let mut of_whole = numbers.to_vec();
     let nanos = match (name, of_whole.as_mut_slice()) {
@@ -246,7 +246,7 @@ fn instant(seconds: i64, nanos: i64) -> Option<String> {
     Some(format!("{}T{time}", date(seconds.div_euclid(DAY))))
 }
 
-/// The second of a day; a leap second is the 60th of its minute.
+/// Returns the notation of a second of the day. A leap second is second 60 of its minute.
 fn time(second: i64, nanos: i64) -> Option<String> {
     let nanos = u32::try_from(nanos).ok()?;
     if !(0..DAY).contains(&second) || !is_instant(second, nanos) {
@@ -261,9 +261,10 @@ fn time(second: i64, nanos: i64) -> Option<String> {
     Some(text)
 }
 
-/// The date of a day since 1970-01-01, as a number of up to 50 bits, by the Gregorian calendar. (Hinnant, "chrono-compatible low-level date algorithms".)
+/// Returns the date of a day, counted from 1970-01-01, in the Gregorian calendar. The number may have up to 50 bits. (Hinnant, "chrono-compatible
+/// low-level date algorithms".)
 fn date(day: i64) -> String {
-    // Days since 0000-03-01, in periods of 400 years.
+    // Days since 0000-03-01, divided into periods of 400 years.
     let day = day + 719_468;
     let (period, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -277,13 +278,13 @@ fn date(day: i64) -> String {
     }
 }
 
-/// The inverse of [`date`].
+/// Returns the day with this date: the inverse of [`date`].
 fn of_date(text: &str) -> Option<i64> {
     let (rest, day) = text.rsplit_once('-')?;
     let (year, month) = rest.rsplit_once('-')?;
     let (year, month, day_of_month): (i64, i64, i64) =
         (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    // A timestamp has no year beyond.
+    // Timestamps do not reach later or earlier years.
     if !(1..=12).contains(&month) || !(1..=31).contains(&day_of_month) || year.unsigned_abs() > 1 << 40 {
         return None;
     }
@@ -292,12 +293,12 @@ fn of_date(text: &str) -> Option<i64> {
     let in_period =
         365 * of_period + of_period / 4 - of_period / 100 + (153 * months + 2) / 5 + day_of_month - 1;
     let days = period * 146_097 + in_period - 719_468;
-    // No other day has this notation.
+    // The date must be valid: only a valid date is the notation of its own day.
     let same = date(days);
     (same.trim_start_matches('+') == text.trim_start_matches('+')).then_some(days)
 }
 
-/// The inverse of [`time`]: the second of the day, and nanoseconds.
+/// Returns the second of the day, and the nanoseconds: the inverse of [`time`].
 fn of_time(text: &str) -> Option<(i64, i64)> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, ""));
     let mut parts = clock.split(':').map(|part| part.parse::<i64>().ok().filter(|part| *part >= 0));
@@ -310,7 +311,7 @@ fn of_time(text: &str) -> Option<(i64, i64)> {
     Some((3_600 * hour + 60 * minute + second - leap, leap * i64::from(SECOND) + nanos))
 }
 
-/// The inverse of [`moment`].
+/// Returns the stored form of the date or time that is written as `text`: the inverse of [`moment`].
 fn of_moment(name: &str, text: &str) -> Option<Dynamic> {
     let (signed, unsigned) =
         (|number: i64| Dynamic::Signed(number.into()), |number: i64| Dynamic::Unsigned(number as u128));

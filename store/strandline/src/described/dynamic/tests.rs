@@ -1,4 +1,4 @@
-//! Values and keys are shown and made again as the program's own types store them.
+//! Values and keys are shown, and stored again as the same words that the program's own types store.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -205,7 +205,7 @@ fn id() -> impl Strategy<Value = Id> {
     ]
 }
 
-/// What is shown of a value makes the same words again.
+/// Checks that the shown form of a value is stored as the same words again, and returns it.
 fn comes_back<T: Value>(value: &T) -> Dynamic {
     let mut types = Types::default();
     let name = T::describe(&mut types);
@@ -224,7 +224,7 @@ fn field<'d>(of: &'d Dynamic, name: &str) -> &'d Dynamic {
     fields.iter().find(|(field, _)| field == name).map(|(_, value)| value).unwrap()
 }
 
-/// Returns whether a time of an `All` is one, at the end of a minute or elsewhere.
+/// Returns whether a time in an `All` is a leap second, at the end of a minute or elsewhere.
 fn has_leap_second(all: &Dynamic) -> bool {
     let Dynamic::List(times) = field(field(all, "standard"), "times") else { panic!("{all:?}") };
     times.iter().any(|time| !matches!(time, Dynamic::Text(text) if !text.contains(":60")))
@@ -272,7 +272,8 @@ proptest! {
         let mut words = crate::value::schema::stored_words(&value);
         let at = at.index(words.len());
         words[at] = word;
-        // A value of the type by its description exactly when it is one by its code, but that a `SystemTime` is described as other times, which have leap seconds.
+        // The words are a value by the description exactly if they are one by the program's type. Leap seconds are the exception: a `SystemTime` has
+        // none, but is described like other times, which have them.
         let bytes = 8 * words.len() as u64;
         let decoded = All::decode(&words, bytes, Stored::new());
         let shown = codec.read_value(&words, bytes);
@@ -310,7 +311,7 @@ fn types_that_hold_themselves_are_no_types() {
     assert!(Codec::new("[[u64; 4000000000]; 4000000000]", &Types::default()).is_none());
     let ranges = format!("{}u8{}", "Range<".repeat(60), ">".repeat(60));
     assert!(Codec::new(&ranges, &Types::default()).is_none());
-    // Twice as many parts with each.
+    // Each type has twice as many parts as the one before.
     let doubled = (1..60).map(|n| of(&format!("T{n}"), &[&format!("T{}", n - 1), &format!("T{}", n - 1)]));
     let types = std::iter::once(of("T0", &["u64"])).chain(doubled).collect::<Vec<_>>();
     assert!(Codec::new("T59", &Types::from(types.clone())).is_none());
@@ -395,6 +396,6 @@ fn elements_without_words_are_few() {
     let types = Types::default();
     let is_known = |name: &str| Codec::new(name, &types).is_some();
     assert!(is_known("[(); 65535]") && is_known("[[(); 100]; 100]") && is_known("[[u64; 1000]; 1000]"));
-    // As many values, of not a single word.
+    // Here the numbers of elements are larger, although the values have no words at all.
     assert!(!is_known("[(); 65536]") && !is_known("[[(); 1000]; 1000]") && !is_known("[[(); 65535]; 65535]"));
 }

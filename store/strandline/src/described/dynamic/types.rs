@@ -1,4 +1,4 @@
-//! Structures and enumerations that a program describes when it runs.
+//! Structures and enumerations that a program describes at run time.
 
 use super::{Codec, Dynamic};
 use crate::value::schema::{FieldDescription, TypeDescription, Types, VariantDescription};
@@ -6,11 +6,11 @@ use crate::value::shape::Shape;
 use strandline_core::error::{Error, Result};
 use strandline_core::structures::type_layout as layout;
 
-/// Fails unless a type that is described can have the name `name`.
+/// Checks that a type called `name` can be described.
 fn check_name(types: &Types, name: &str) -> Result<()> {
     if !matches!(Shape::of(name), Some(Shape::Named(own)) if own == name) {
         return Err(Error::Parameter(format!(
-            "a type cannot have the name {name}, which stands for another one"
+            "a type cannot be named {name}, which is the name of another type"
         )));
     }
     match types.get(name) {
@@ -22,9 +22,9 @@ fn check_name(types: &Types, name: &str) -> Result<()> {
 }
 
 impl Types {
-    /// Adds a structure with these fields, for [`Database::dynamic_table`](crate::Database::dynamic_table): each has a name, a type as text, and what
-    /// it is where an earlier version has no such field. `#[derive(Persist)]` describes a structure of this name, version (1 unless it says another)
-    /// and fields in the same way.
+    /// Adds a structure with these fields, for [`Database::dynamic_table`](crate::Database::dynamic_table). Each field has a name, a type as text,
+    /// and the value that it gets if a value of an earlier version has no such field. `#[derive(Persist)]` describes a structure with this name,
+    /// version (1 if it names none) and fields in the same way.
     ///
     /// ```
     /// # use strandline::*;
@@ -49,7 +49,8 @@ impl Types {
     /// ```
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if there is a type of the name, and an error if a field's type is not known, or its default is of another one.
+    /// Returns [`Error::Parameter`] if there is already a type with this name, if a field's type is not known, or if a default is not of its field's
+    /// type.
     pub fn add_structure(
         &mut self,
         name: &str,
@@ -63,7 +64,13 @@ impl Types {
             let refused =
                 |what: &str| Error::Parameter(format!("the field {field} of {name} {what} {type_name}"));
             let codec = Codec::new(type_name, self).ok_or_else(|| refused("cannot be of the type"))?;
-            hash = layout::field(hash, field, codec.layout(false).map_err(|_| refused("is of the type"))?);
+            hash = layout::field(
+                hash,
+                field,
+                codec
+                    .layout(false)
+                    .map_err(|_| refused("has a type whose description contradicts itself:"))?,
+            );
             let default = default.map(|default| codec.write_inside(default)).transpose();
             described.push(FieldDescription {
                 name: (*field).to_owned(),
@@ -77,7 +84,8 @@ impl Types {
         Ok(())
     }
 
-    /// States that the field `field` of `structure` was named `was` in earlier versions, as `#[persist(was = "…")]` does: opening a table keeps its values.
+    /// States that the field `field` of `structure` was named `was` in earlier versions, like `#[persist(was = "…")]`. When a table is opened, the
+    /// field keeps its values.
     ///
     /// ```
     /// # use strandline::*;
@@ -97,10 +105,10 @@ impl Types {
         Ok(())
     }
 
-    /// Adds an enumeration whose variants have no fields, as [`add_structure`](Self::add_structure) adds a structure.
+    /// Adds an enumeration whose variants have no fields. See [`add_structure`](Self::add_structure).
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`] if there is a type of the name.
+    /// Returns [`Error::Parameter`] if there is already a type with this name.
     pub fn add_enumeration(&mut self, name: &str, version: u32, variants: &[&str]) -> Result<()> {
         check_name(self, name)?;
         let begin = layout::begin_derived(name, version);

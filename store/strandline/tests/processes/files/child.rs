@@ -1,7 +1,7 @@
-//! A process that uses pools as it is told, line by line, and says what it has done.
+//! A process that uses pools by commands, which it gets line by line, and reports the results.
 //!
-//! Commands come on standard input, marks go to standard error, each in one system call: the recorder sees them among the
-//! writes to the files, in their exact order.
+//! Commands come on standard input, and marks go to standard error, each in one system call. So a recorder sees the marks among the writes to the
+//! files, in their exact order.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,16 +19,16 @@ use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options, Result};
 
-/// Names the process as one that takes commands.
+/// The environment variable that makes the process take commands.
 const CHILD: &str = "STRANDLINE_FILES_CHILD";
-/// Blobs that a pool holds at a time.
+/// Number of blobs in a pool.
 const BLOBS: u64 = 40;
-/// Transactions whose numbers a pool holds.
+/// Number of transactions at the end whose numbers a pool keeps.
 const LAST: u64 = 10;
-/// Rows in bulk.
+/// Number of rows in bulk.
 const BULK: u64 = 12;
 
-/// What the pools hold: how many transactions there were, in all and of each process, and a blob of each of the last.
+/// The content of the pools: the number of transactions, in total and for each process, and a blob of each of the last ones.
 #[derive(Persist)]
 pub struct Root<'p> {
     count: u64,
@@ -36,18 +36,18 @@ pub struct Root<'p> {
     blobs: HashMap<'p, u64, Vec<u8>>,
     /// The numbers of the last transactions.
     last: Queue<'p, u64>,
-    /// Collections in a collection, which go when they are replaced.
+    /// Collections in a collection, which are destroyed when they are replaced.
     groups: OrderedMap<'p, u64, Vector<'p, u64>>,
-    /// Rows of a version, all of which one transaction writes that no log holds.
+    /// Rows of one version. One transaction, which does not fit into a log, writes all of them.
     bulk: OrderedMap<'p, u64, Vec<u8>>,
     version: u64,
-    /// Rows that become more and more, and then none: how many, and how often there were none.
+    /// Rows whose number grows and then becomes zero; and the number of rows, and of times that it became zero.
     pile: OrderedMap<'p, u64, Vec<u8>>,
     piled: u64,
     epoch: u64,
 }
 
-/// How many transactions of each process, by its key, a pool holds.
+/// The number of transactions in a pool for each process, by the process's key.
 pub type Counts = BTreeMap<u64, u64>;
 
 pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
@@ -65,7 +65,7 @@ pub fn make<'p>(tx: &Tx<'p>) -> Result<Root<'p>> {
     })
 }
 
-/// Small, so that logs wrap, checkpoints run and the heap grows.
+/// Small sizes, so that logs wrap, checkpoints run and the heap grows.
 pub fn options(domain: Domain) -> Options {
     let geometry = Geometry { size: 1 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 12 };
     let sync = SyncParameters {
@@ -80,8 +80,8 @@ pub fn options(domain: Domain) -> Options {
     Options { geometry, domain, sync, lock_bits, initial_size, assume_persistent, ..Options::default() }
 }
 
-/// With a heap that grows several times, and either a log that grows, checkpoints all the time and memory of which pages are given back, or a
-/// log for which checkpoints are rare.
+/// Returns options for a heap that grows several times. The log either grows, checkpoints run all the time and pages of memory are released, or it is
+/// so large that checkpoints are rare.
 fn roomy(domain: Domain, rare: bool, checksums: bool) -> Options {
     let small = options(domain);
     let blocks = if rare { 256 } else { 16 };
@@ -99,27 +99,27 @@ fn roomy(domain: Domain, rare: bool, checksums: bool) -> Options {
     }
 }
 
-/// The row of a version in bulk, if it has this one: together they are more than a log holds.
+/// Returns a row of a version in bulk, or `None` if the version does not have it. All rows together do not fit into a log.
 fn bulk(version: u64, row: u64) -> Option<Vec<u8>> {
     let is_there = version > 0 && !(version + row).is_multiple_of(4);
     let bytes = 20_000 + (version * 7919 + row * 104_729) % 40_000;
     is_there.then(|| (0..bytes).map(|at| (version * 29 + row * 13 + at / 64) as u8 | 1).collect())
 }
 
-/// Rows that a transaction puts on the pile: one of many bytes, or, in every second epoch, as many small ones. So there are small blocks,
-/// hundreds to a chunk, where large ones were.
+/// Returns the number of rows that a transaction puts on the pile: one of many bytes or, in every second epoch, many small ones of as many bytes. So
+/// small blocks, hundreds to a chunk, take the place of large ones.
 fn in_one(epoch: u64) -> u64 {
     if epoch.is_multiple_of(2) { 1 } else { 12 }
 }
 
-/// A row of the pile.
+/// Returns a row of the pile.
 fn piled(epoch: u64, row: u64) -> Vec<u8> {
     let drawn = row * 7919 + epoch * 104_729;
     let bytes = if epoch.is_multiple_of(2) { 5000 + drawn % 25_000 } else { 8 + drawn % 120 };
     (0..bytes).map(|at| (epoch * 37 + row * 11 + at / 64) as u8 | 1).collect()
 }
 
-/// The blob of transaction `number`, of process `key`: a few bytes, more than a chunk, or more than a log. It begins with the key.
+/// Returns the blob of transaction `number` of process `key`. It has a few bytes, more than a chunk, or more than a log, and begins with the key.
 fn blob(number: u64, key: u64) -> Vec<u8> {
     let bytes = match number + key {
         sum if sum % 11 == 5 => 20_000,
@@ -130,7 +130,7 @@ fn blob(number: u64, key: u64) -> Vec<u8> {
     [key as u8].into_iter().chain(rest).collect()
 }
 
-/// What a transaction of process `key` does; how many it has done with it.
+/// Runs a transaction of process `key`, and returns the number of its transactions, including this one.
 fn change<'p, C: Control>(tx: &Tx<'p, C>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
     let number = root.update(tx, |root| {
         root.count += 1;
@@ -154,7 +154,7 @@ fn change<'p, C: Control>(tx: &Tx<'p, C>, root: Ptr<'p, Root<'p>>, key: u64) -> 
     Ok(done)
 }
 
-/// Also writes the next version of all rows in bulk.
+/// Like `change`, but also writes the next version of all rows in bulk.
 fn change_bulk<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64> {
     let version = root.update(tx, |root| {
         root.version += 1;
@@ -170,7 +170,7 @@ fn change_bulk<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64) -> Result<u64
     change(tx, root, key)
 }
 
-/// Also puts rows on the pile, or takes all of them away.
+/// Like `change`, but also puts rows on the pile, or removes all of them.
 fn change_pile<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64, adds: bool) -> Result<u64> {
     let before = root.get(tx)?;
     if adds {
@@ -186,7 +186,7 @@ fn change_pile<'p>(tx: &Tx<'p>, root: Ptr<'p, Root<'p>>, key: u64, adds: bool) -
     change(tx, root, key)
 }
 
-/// Runs so many transactions of process `key`, each of which it says is done when it is.
+/// Runs this number of transactions of process `key`, and acknowledges each.
 fn update<C>(store: &Store<Root<'static>, C>, key: u64, count: u64) -> Result<()>
 where
     C: Control<Memory = Native>,
@@ -198,7 +198,7 @@ where
     Ok(())
 }
 
-/// Two threads run transactions, of which the second has the next key. Where the system refuses it the first one runs all.
+/// Runs transactions in two threads. The second has the next key. If the system does not start it, the first one runs all.
 fn update_together<C>(store: &Store<Root<'static>, C>, key: u64, count: u64) -> Result<()>
 where
     C: Control<Memory = Native>,
@@ -215,14 +215,14 @@ where
     })
 }
 
-/// One transaction that no log holds.
+/// Runs one transaction that does not fit into a log.
 fn update_bulk(store: &Store<Root>, key: u64) -> Result<()> {
     let done = store.write(|tx, root| change_bulk(tx, root, key))?;
     mark(&format!("ack {key}={done}"));
     Ok(())
 }
 
-/// Transactions that put rows on the pile, or one that takes all away.
+/// Runs transactions that put rows on the pile, or one that removes all of them.
 fn update_pile(store: &Store<Root>, key: u64, count: Option<u64>) -> Result<()> {
     for _ in 0..count.unwrap_or(1) {
         let done = store.write(|tx, root| change_pile(tx, root, key, count.is_some()))?;
@@ -231,7 +231,7 @@ fn update_pile(store: &Store<Root>, key: u64, count: Option<u64>) -> Result<()> 
     Ok(())
 }
 
-/// Two threads run transactions, one of them large ones as well; beside them a third compacts, and a fourth reads snapshots.
+/// Runs transactions in two threads, one of which also runs large ones. A third thread compacts, and a fourth reads snapshots.
 fn work(store: &Store<Root<'static>>, key: u64, count: u64) -> Result<()> {
     let ended = AtomicU64::new(0);
     let goes_on = || ended.load(Ordering::Relaxed) < 2;
@@ -274,7 +274,7 @@ fn work(store: &Store<Root<'static>>, key: u64, count: u64) -> Result<()> {
     })
 }
 
-/// Reads a snapshot twice, with some time between: it is whole, and the same.
+/// Reads a snapshot twice, with some time between. It must be consistent and the same.
 fn read_snapshot(store: &Store<Root>) -> Result<()> {
     let snapshot = store.snapshot()?;
     let mut before = None;
@@ -293,7 +293,7 @@ fn read_snapshot(store: &Store<Root>) -> Result<()> {
     Ok(())
 }
 
-/// All that there is, held against itself: the counts, and what is wrong.
+/// Reads the whole content and compares its parts. Returns the counts, and a problem if there is one.
 fn read<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<(Counts, Option<String>)> {
     let root = root.get(tx)?;
     let keys: Counts = root.keys.iter(tx).collect::<Result<_>>()?;
@@ -339,15 +339,15 @@ fn read<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<(Counts, Option<St
     Ok((keys, wrong))
 }
 
-/// Reads all that the store holds and holds it against itself.
+/// Reads the whole content of the store, and compares its parts.
 ///
 /// # Errors
-/// What a transaction had done is there in part only; memory is leaked; something is damaged; the library's own.
+/// Returns an error if only a part of a transaction is there, if memory is leaked, if something is damaged, and for errors of the library.
 pub fn contents(store: &Store<Root>) -> Result<Counts, String> {
     try_contents(store).map_err(|error| format!("reading: {error}"))?
 }
 
-/// Like [`contents`], but keeps the library's errors apart from what is wrong with the contents.
+/// Like [`contents`], but distinguishes errors of the library from problems of the content.
 fn try_contents(store: &Store<Root>) -> Result<Result<Counts, String>> {
     let (keys, wrong) = store.read(read)?;
     let lost = store.lost_memory()?;
@@ -361,7 +361,7 @@ fn try_contents(store: &Store<Root>) -> Result<Result<Counts, String>> {
     Ok(wrong.map_or(Ok(keys), Err))
 }
 
-/// Runs `open` again while another process has the pool locked, and says so once.
+/// Runs `open` again while another process has the pool locked. Reports once that it is locked.
 fn patiently<T>(mut open: impl FnMut() -> Result<T>) -> Result<T> {
     let (since, mut was_locked) = (Instant::now(), false);
     loop {
@@ -377,17 +377,17 @@ fn patiently<T>(mut open: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Says one thing, in one write.
+/// Writes one mark, in one system call.
 fn mark(text: &str) {
-    // As long as a line: what an error says may have several.
+    // A mark has one line, but an error's message may have several.
     let line = format!("{}\n", text.replace('\n', " "));
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// What a command that needs a pool returns where none is open.
+/// The error of a command that needs a pool if none is open.
 pub const NO_POOL: &str = "no pool is open";
 
-/// The transactions that a store holds, as a mark lists them.
+/// Returns the numbers of transactions in a store, as a mark lists them.
 fn held(store: &Store<Root>) -> Result<String> {
     let held = try_contents(store)?.map_err(Error::damaged)?;
     let held: Vec<String> = held.iter().map(|(key, count)| format!("{key}={count}")).collect();
@@ -397,9 +397,9 @@ fn held(store: &Store<Root>) -> Result<String> {
 #[derive(Default)]
 struct State {
     domain: Option<Domain>,
-    /// What its options are instead of the usual ones.
+    /// The options that are used in place of the usual ones.
     roomy: Option<Options>,
-    /// Whether a mark with the kind and the number of an error precedes the mark with its text.
+    /// True if a mark with the kind and the number of an error precedes the mark with its text.
     tells_kinds: bool,
     store: Option<Store<Root<'static>>>,
 }
@@ -422,7 +422,7 @@ impl State {
         let number = |at: usize| words[at].parse::<u64>().expect("a number");
         match words[0] {
             "begin" => mark("begin"),
-            // Waits for a time, to the microsecond.
+            // Waits until a time, to the microsecond.
             "at" => {
                 let until = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(1));
                 while SystemTime::now() < until {
@@ -452,11 +452,11 @@ impl State {
             "unpile" => update_pile(self.store()?, number(1), None)?,
             "work" => work(self.store()?, number(1), number(2))?,
             "compact" => drop(self.store()?.compact()?),
-            // By two threads, of which the second has the next key.
+            // Uses two threads, of which the second has the next key.
             "together" => {
                 update_together(self.store()?, number(1), number(2))?;
             }
-            // Of which a power failure may take some.
+            // A power failure may lose some of these.
             "later" => {
                 mark(&format!("more {}={}", words[1], words[2]));
                 for _ in 0..number(2) {
@@ -464,7 +464,7 @@ impl State {
                 }
             }
             "checkpoint" => self.store()?.checkpoint()?,
-            // By another handle, of which one transaction writes at a time, and whose pages are mapped ahead.
+            // Uses another handle, with one writer at a time, and with pages that are mapped ahead.
             "single" => {
                 let options = Options { map_ahead: true, ..options };
                 let store = Store::<Root, SingleWriter>::open_existing(words[1], &options)?;
@@ -472,7 +472,7 @@ impl State {
                 store.close()?;
             }
             "snapshot" => read_snapshot(self.store()?)?,
-            // By another handle, which only reads.
+            // Uses another handle, which only reads.
             "look" => {
                 let store = Store::<Root>::open_read_only(words[1], &options)?;
                 mark(&format!("holds {}", held(&store)?));
@@ -501,12 +501,12 @@ impl State {
     }
 }
 
-/// The system's number of what caused an error, if it has one.
+/// Returns the system's number of an error's cause, if it has one.
 fn number_of(error: &Error) -> Option<i32> {
     std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?.raw_os_error()
 }
 
-/// Runs in the other process, and returns at once in the test.
+/// Runs in the other process. In the test itself it returns immediately.
 #[test]
 fn child() {
     if std::env::var(CHILD).is_err() {
@@ -527,7 +527,7 @@ fn child() {
     }
 }
 
-/// The command that starts such a process in `folder`.
+/// Returns the command that starts such a process in `folder`.
 pub fn command(folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "files::child::child", "--test-threads=1", "--nocapture"]).env(CHILD, "1");
@@ -535,7 +535,7 @@ pub fn command(folder: &Path) -> Command {
     command
 }
 
-/// Such a process, which nobody traces.
+/// Such a process, without tracing.
 pub struct Process {
     child: Child,
     commands: Option<ChildStdin>,
@@ -545,27 +545,27 @@ pub struct Process {
 impl Process {
     pub fn start(folder: &Path) -> Self {
         let mut command = command(folder);
-        // A process group of its own: a terminal's signals are the test's.
+        // The process gets a group of its own, so that signals of a terminal reach only the test.
         let mut child = command.stderr(Stdio::piped()).process_group(0).spawn().unwrap();
         let (commands, marks) = (child.stdin.take(), BufReader::new(child.stderr.take().unwrap()));
         Self { child, commands, marks }
     }
 
-    /// Gives it these commands.
+    /// Sends commands to the process.
     pub fn tell(&mut self, script: &str) {
         let lines: String = script.split(';').map(|line| format!("{}\n", line.trim())).collect();
-        // A process that is gone says so by its marks.
+        // If the process is gone, its marks show that.
         let _ = self.commands.as_mut().expect("not ended").write_all(lines.as_bytes());
     }
 
-    /// The next thing that it says; `None`: it is gone.
+    /// Returns the next mark, or `None` if the process is gone.
     pub fn next_mark(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.marks.read_line(&mut line).unwrap();
         (read > 0).then(|| line.trim_end().to_owned())
     }
 
-    /// What it says up to and with the first mark that `last` accepts.
+    /// Returns the marks up to and including the first that `last` accepts.
     pub fn marks_until(&mut self, last: impl Fn(&str) -> bool) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(mark) = self.next_mark() {
@@ -578,12 +578,12 @@ impl Process {
         all
     }
 
-    /// Kills it.
+    /// Kills the process.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
     }
 
-    /// Tells it that there is no more to do, and waits for its end; the rest of what it says.
+    /// Closes the process's input, waits for its end, and returns its remaining marks.
     pub fn end(mut self) -> Vec<String> {
         self.commands = None;
         let rest = self.marks_until(|_| false);
@@ -591,7 +591,7 @@ impl Process {
         rest
     }
 
-    /// All that it says about this script, to its end.
+    /// Runs a process with this script to its end, and returns all its marks.
     pub fn run(folder: &Path, script: &str) -> Vec<String> {
         let mut process = Self::start(folder);
         process.tell(script);
@@ -606,7 +606,7 @@ impl Drop for Process {
     }
 }
 
-/// The counts in a mark `opened 1=3 2=4`, `ack 1=3` or `more 1=3`.
+/// Returns the counts in a mark like `opened 1=3 2=4`, `ack 1=3` or `more 1=3`.
 pub fn counts(mark: &str) -> Counts {
     let pair = |word: &str| {
         let (key, count) = word.split_once('=')?;

@@ -1,22 +1,21 @@
-//! System calls that fail: any call of the library's, with any error.
+//! System calls that fail: any call of the library, with any error.
 //!
-//! A process creates a pool, commits from two threads, lets it grow, compacts it, copies it, closes it, opens it again and reads it. One
-//! of its system calls, drawn at random, is answered with an error instead of being made: the n-th call of its kind alone, or every one from
-//! the n-th on. The process must neither hang nor panic, each of its operations must succeed or return an error that says what failed,
-//! and the pool must open without such errors afterwards, with all that was acknowledged.
+//! A process creates a pool, commits from two threads, lets it grow, compacts it, copies it, closes it, opens it again and reads it. One of its
+//! system calls, drawn at random, returns an error instead of being made: either only the n-th call of its kind, or every one from the n-th on. The
+//! process must neither hang nor panic. Each of its operations must succeed or return an error that says what failed. Afterwards the pool must open
+//! without such errors, with everything that was acknowledged.
 //!
-//! A system ends interruptions at some time: so `EINTR`, and `EAGAIN` of calls that do not return it for want of something, are returned up to
-//! [`MOST_INTERRUPTIONS`] times in a row and not for ever.
+//! Interruptions end at some time on a real system. So `EINTR`, and `EAGAIN` of calls that do not return it for lack of a resource, are returned up
+//! to [`MOST_INTERRUPTIONS`] times in a row and not for ever.
 //!
-//! `futex` and `membarrier`, which the library needs for good once they have worked, fail as often at most. They do not become
-//! unknown to a system that runs.
+//! `futex` and `membarrier`, which the library relies on once they have worked, fail at most as often. A running system does not lose them.
 //!
-//! Not answered with errors are calls that the library cannot do anything about: those of the language's runtime and of its memory
-//! allocator (`brk`, `mprotect`, small anonymous mappings, signal stacks), which end the process themselves; calls that cannot fail (`exit`,
-//! `gettid`, `sched_yield`); and `FUTEX_WAKE` of a word that is mapped. `close` and `munmap` do their work before they return the error, as
-//! those of Linux do; `close` of a folder, of which the runtime takes an error for a mistake of its own, succeeds.
+//! Some calls do not fail here, since the library could do nothing about it: those of the language's runtime and of its memory allocator (`brk`,
+//! `mprotect`, small anonymous mappings, signal stacks), which end the process themselves; calls that cannot fail (`exit`, `gettid`, `sched_yield`);
+//! and `FUTEX_WAKE` of a word that is mapped. `close` and `munmap` do their work before they return the error, as they do on Linux. `close` of a
+//! folder succeeds, because the runtime would take its error for a mistake of its own.
 
-// The system's calls are patterns here.
+// The names of the system's calls are used as patterns here.
 #![allow(non_upper_case_globals)]
 
 use std::collections::BTreeMap;
@@ -37,17 +36,17 @@ use super::{
 use strandline_core::file::log_path;
 use strandline_core::{Domain, Error};
 
-/// How often in a row a call is interrupted.
+/// The largest number of times in a row that a call is interrupted.
 const MOST_INTERRUPTIONS: usize = 20;
-/// A process that runs for longer hangs.
+/// A process that runs longer hangs.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Errors that any call may be answered with: by a file system, a network behind it, a limit, or a filter of system calls.
+/// Errors that any call may return: from a file system, a network behind it, a limit, or a filter of system calls.
 const COMMON: &[i32] = &[
     ENOSYS, EPERM, EACCES, EIO, ENOSPC, EDQUOT, ENOLCK, EOPNOTSUPP, EINVAL, EINTR, EAGAIN, ENOMEM, EMFILE,
     ENFILE, EROFS, EBUSY, EEXIST, ENOENT, ETIMEDOUT, ESTALE,
 ];
-/// Those that a wait for a word of memory may be answered with.
+/// The errors that a wait for a word of memory may return.
 const WAITS: &[i32] = &[EAGAIN, EINTR, ENOSYS];
 
 /// The calls that the library makes, with the errors that their manual pages list beyond [`COMMON`].
@@ -122,7 +121,7 @@ fn name_of(number: i64) -> &'static str {
     CALLS.iter().find(|call| call.0 == number).map_or("?", |call| call.1)
 }
 
-/// Calls of one kind of which some fail: the `nth` after the mark `begin`, and `more` after it.
+/// Calls of one kind, some of which fail: the `nth` after the mark `begin`, and `more` after that.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     number: i64,
@@ -144,12 +143,12 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What the process works with.
+/// The kind of pool and system with which the process works.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     domain: Domain,
     checksums: bool,
-    /// The file system refuses `O_DIRECT`.
+    /// True if the file system refuses `O_DIRECT`.
     is_buffered: bool,
 }
 
@@ -169,26 +168,26 @@ impl std::fmt::Display for Way {
     }
 }
 
-/// A process whose calls fail, with what it has mapped itself.
+/// A process whose calls fail, and the memory that it has mapped itself.
 struct Run {
     traced: Traced,
     way: Way,
     fault: Option<Fault>,
-    /// Mappings of the library's.
+    /// Mappings that the library has made.
     mapped: Vec<Range<u64>>,
     counts: BTreeMap<i64, usize>,
-    /// Calls of any kind.
+    /// Number of calls of any kind.
     all: usize,
     marks: Vec<String>,
-    /// How often an error was returned.
+    /// Number of errors that were returned.
     failed: usize,
 }
 
 impl Run {
-    /// Runs `script` until it ends, or makes more than `most` calls.
+    /// Runs `script` until it ends, or has made more than `most` calls.
     ///
     /// # Errors
-    /// The process hangs, panics, ends by a signal, or makes a call that is not in the table.
+    /// Returns an error if the process hangs, panics, is ended by a signal, or makes a call that is not in the table.
     fn of(folder: &Path, way: Way, fault: Option<Fault>, most: usize) -> Result<Self, String> {
         let traced = Traced::start(folder, &script(folder, way));
         let process = Pid::from_raw(traced.id() as i32);
@@ -286,7 +285,8 @@ impl Run {
         }
     }
 
-    /// A file's, or such as the library asks for memory. The stacks of threads are not mappings of the library's, but it starts the threads.
+    /// Returns whether the library makes this mapping: one of a file, or of memory that only the library requests. The stacks of threads do not count
+    /// as the library's mappings, although it starts the threads.
     fn maps_for_the_library(call: &Call) -> bool {
         let [_, _, protection, flags, descriptor, _] = call.arguments;
         let both = (PROT_READ | PROT_WRITE) as u64;
@@ -303,11 +303,11 @@ impl Run {
                 let is_stack = call.arguments[3] & MAP_STACK as u64 != 0;
                 Self::maps_for_the_library(call) || (is_stack && call.arguments[2] == PROT_NONE as u64)
             }
-            // The runtime takes an error of a folder's for a mistake of its own.
+            // The runtime would take an error of closing a folder for a mistake of its own.
             SYS_close => !std::fs::metadata(self.traced.descriptor(first)).is_ok_and(|about| about.is_dir()),
             SYS_munmap | SYS_madvise => is_mapped(first),
             SYS_futex => second == (FUTEX_WAIT | FUTEX_PRIVATE_FLAG) as u64 && is_mapped(first),
-            // The runtime's, for its hash maps, has flags.
+            // The runtime calls it for its hash maps, with flags.
             SYS_getrandom => call.arguments[2] == 0,
             other => !NOT_THE_LIBRARYS.contains(&other),
         }
@@ -338,14 +338,14 @@ fn draw(random: &mut fastrand::Rng, counts: &BTreeMap<i64, usize>) -> Fault {
     let more = match random.bool() {
         false => 0,
         true if [EINTR, EAGAIN].contains(&error) && !is_want => random.usize(1..MOST_INTERRUPTIONS),
-        // A wait that is refused is tried again for ever; a barrier that is refused after it worked ends the process.
+        // The library tries a refused wait again for ever, and ends the process if a barrier is refused after it has worked.
         true if [SYS_futex, SYS_membarrier].contains(&number) => random.usize(1..MOST_INTERRUPTIONS),
         true => usize::MAX,
     };
     Fault { number, nth, more, error }
 }
 
-/// Whether the error of an operation tells what failed. `kind`: its kind and the number of its cause.
+/// Checks that the error of an operation says what failed. `kind` is the error's kind and the number of its cause.
 fn is_right(fault: &Fault, folder: &Path, kind: &str, text: &str, seen: &Seen) -> Result<(), String> {
     let (kind, number) = kind.strip_prefix("kind ").and_then(|kind| kind.split_once(' ')).unwrap();
     let number: i32 = number.parse().unwrap();
@@ -357,12 +357,12 @@ fn is_right(fault: &Fault, folder: &Path, kind: &str, text: &str, seen: &Seen) -
         "Poisoned" if text.contains(&cause) => Ok(()),
         "Poisoned" if fault.error == ESTALE && text.contains("deleted or cut short") => Ok(()),
         "Locked" if fault.number == SYS_flock && fault.error == EWOULDBLOCK => Ok(()),
-        // What was not created, or was created though this was not acknowledged.
+        // The pool was not created, or was created without an acknowledgement.
         "Io" if !seen.is_created && text.ends_with("pool: entity not found") => Ok(()),
         "LogFile" if fault.error == ENOENT && text.contains("is missing") => Ok(()),
         "Io" if !names_it => wrong("names no path"),
         "Io" if number == fault.error => Ok(()),
-        // Of the library's own: it has no number.
+        // The error comes from the library itself and has no number.
         "Io" if number == 0 && text.contains(&cause) => Ok(()),
         "Io" if number == 0 && fault.error == EEXIST && text.contains("already exists") => Ok(()),
         "Io" if number == 0 && fault.error == ENOENT && text.contains("not found") => Ok(()),
@@ -370,13 +370,13 @@ fn is_right(fault: &Fault, folder: &Path, kind: &str, text: &str, seen: &Seen) -
     }
 }
 
-/// What the marks have said so far.
+/// The content of the marks so far.
 #[derive(Default)]
 struct Seen {
     is_created: bool,
 }
 
-/// The pool and the copy that the process has left, opened, and what else it has left.
+/// Opens the pool and the copy that the process has left, and checks which other files it has left.
 fn judge(folder: &Path, domain: Domain, fault: &Fault, run: &Run) -> Result<(), String> {
     let (pool, copy) = (pool_in(folder), folder.join("copy"));
     let (mut bounds, mut seen, mut kind) = (Bounds::default(), Seen::default(), None);
@@ -424,7 +424,7 @@ fn judge(folder: &Path, domain: Domain, fault: &Fault, run: &Run) -> Result<(), 
     wrong
 }
 
-/// One more copy removes what the one that failed has left.
+/// One more copy removes the files that the failed one has left.
 fn leaves_nothing_of_copies(folder: &Path, domain: Domain) -> Result<(), String> {
     let (pool, copy) = (pool_in(folder), folder.join("copy"));
     look(&pool, domain, How::OpenOrCreate)?.map_err(|error| format!("open or create: {error}"))?;
@@ -460,7 +460,7 @@ fn calls_that_fail_are_errors_that_name_them() {
         let (way, counts, all) = random.choice(&ways).unwrap();
         let fault = draw(&mut random, counts);
         let folder = quick_folder();
-        // Failing calls are made again, by other means, and one after the other.
+        // The library repeats calls that failed, makes others in their place, and makes single calls where one would have been enough.
         let run = Run::of(folder.path(), *way, Some(fault), 20 * all + 10_000);
         let result = run.and_then(|run| {
             *returned.entry(name_of(fault.number)).or_default() += usize::from(run.failed > 0);

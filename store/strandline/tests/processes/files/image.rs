@@ -1,9 +1,9 @@
-//! What a power failure may leave of a folder.
+//! The states in which a power failure may leave a folder.
 //!
-//! A file has sectors of 512 bytes. Of each one, the medium has any of the contents that it had in the page cache since it was
-//! last durable; so sectors are lost, kept, torn out of larger writes and kept in another order than they were written. The
-//! size is lost or kept on its own. A name is durable by a flush of the folder alone: of the changes of names since, a prefix
-//! survives (journaling file systems), or any of them; a rename happens whole or not at all.
+//! A file has sectors of 512 bytes. Each sector of the medium may have any of the contents that it had in the page cache since it was last durable.
+//! So sectors are lost or kept, torn out of larger writes, or kept in another order than they were written. The size is lost or kept independently. A
+//! name becomes durable only by a flush of the folder. Of the changes of names since then, a prefix survives (on journaling file systems), or any of
+//! them; a rename happens completely or not at all.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::path::Path;
 use super::journal::{Event, Inode, Journal};
 
 pub const SECTOR: usize = 512;
-/// Sectors in a page, the unit that a page cache writes.
+/// Number of sectors in a page, the unit that a page cache writes.
 const PAGE: usize = 8;
 
 enum Change {
@@ -19,7 +19,7 @@ enum Change {
         offset: usize,
         bytes: Vec<u8>,
     },
-    /// Zeros, of which each block of the file system is there or not as a whole.
+    /// A range that becomes zeros. Each block of the file system becomes zeros as a whole, or stays.
     Punch {
         offset: usize,
         bytes: usize,
@@ -28,7 +28,7 @@ enum Change {
 }
 
 impl Change {
-    /// Whether it changes bytes in this range.
+    /// Returns whether the change affects bytes in this range.
     fn touches(&self, range: &std::ops::Range<usize>) -> bool {
         let (from, to) = match self {
             Self::Write { offset, bytes } => (*offset, offset + bytes.len()),
@@ -43,9 +43,9 @@ impl Change {
 #[derive(Default)]
 struct Stored {
     durable: Vec<u8>,
-    /// What is not known to be durable, in order; each with whether it is after all.
+    /// The changes that may not be durable yet, in order. Each is marked if it is durable after all.
     pending: Vec<(Change, bool)>,
-    /// What reads show, once the medium may never get some of that: after a write or a flush that failed.
+    /// The contents that reads return. They differ from the medium's if it may never get some of them: after a write or a flush that failed.
     shown: Option<Vec<u8>>,
 }
 
@@ -59,25 +59,25 @@ struct Renaming {
 pub struct Disk {
     files: Vec<Stored>,
     names: BTreeMap<String, Inode>,
-    /// Changes that are not known to be durable.
+    /// The changes of names that may not be durable yet.
     pending: Vec<Renaming>,
-    /// Names as the running system sees them.
+    /// The names that the running system shows.
     seen: BTreeMap<String, Inode>,
-    /// Decides what is left of writes and flushes that failed.
+    /// Decides which parts of failed writes and flushes survive.
     random: fastrand::Rng,
 }
 
-/// Names and contents.
+/// Names and contents of files.
 pub type Image = BTreeMap<String, (Inode, std::rc::Rc<Vec<u8>>)>;
 
-/// How much survives.
+/// The amount of changes that survives.
 #[derive(Clone, Copy)]
 enum Mood {
     Nothing,
     Everything,
-    /// All up to some time.
+    /// All changes up to some time.
     Prefix,
-    /// Each sector, or page, on its own, with this probability in percent of being as it was last.
+    /// The state of each sector or page is drawn independently: `percent` is the probability that it has its last contents.
     Each {
         unit: usize,
         percent: u32,
@@ -99,14 +99,14 @@ impl Mood {
 }
 
 impl Stored {
-    /// Contents as a power failure may leave them.
+    /// Returns contents that a power failure may leave.
     fn draw(&self, random: &mut fastrand::Rng) -> Vec<u8> {
-        // Often none of the holes, while other files have everything.
+        // Often none of the holes survives, while other files have all changes.
         let has_holes = self.pending.iter().any(|(change, _)| matches!(change, Change::Punch { .. }));
         let mood = if has_holes && random.bool() { Mood::Nothing } else { Mood::draw(random) };
         let last = self.pending.len();
         let upto = random.usize(..=last);
-        // For any of several times: `cut` is how many of the pending changes it has seen, and `from` the fewest it can have.
+        // Chooses one of several times: `cut` is the number of pending changes that it includes, and `from` the smallest possible number.
         let cut = |from: usize, random: &mut fastrand::Rng, percent: u32| match mood {
             Mood::Nothing => from,
             Mood::Everything => last,
@@ -115,7 +115,7 @@ impl Stored {
             Mood::Each { .. } => random.usize(from..=last),
         };
         let percent = if let Mood::Each { percent, .. } = mood { percent } else { 0 };
-        // The size after each change, the sectors that each touches, and the earliest state that each can be in.
+        // The size after each change, the sectors that each change affects, and the earliest state in which each sector can be.
         let mut sizes = vec![self.durable.len()];
         let mut durable_size = 0;
         let mut touched: BTreeMap<usize, usize> = BTreeMap::new();
@@ -124,7 +124,7 @@ impl Stored {
             let (range, size) = match change {
                 Change::Write { offset, bytes } => {
                     let end = offset + bytes.len();
-                    // What makes a write durable makes the size durable that is needed to read it.
+                    // If a write is durable, so is the size that is needed to read it.
                     if *durable && end > sizes[durable_size] {
                         durable_size = at + 1;
                     }
@@ -182,7 +182,7 @@ impl Stored {
         contents
     }
 
-    /// Each block of the file system that a hole covers is a hole in all of its sectors, or in none.
+    /// Makes each block of the file system that a hole covers a hole in all its sectors, or in none.
     fn keep_holes_whole(&self, cuts: &mut BTreeMap<usize, usize>) {
         for (at, (change, _)) in self.pending.iter().enumerate() {
             let Change::Punch { offset, bytes } = change else { continue };
@@ -190,7 +190,7 @@ impl Stored {
                 let sectors = page * PAGE..(page + 1) * PAGE;
                 let range = page * PAGE * SECTOR..(page + 1) * PAGE * SECTOR;
                 let is_last = !self.pending[at + 1..].iter().any(|(later, _)| later.touches(&range));
-                // What was written into it later is not there without it.
+                // Bytes that were written into the hole later cannot be there without it.
                 let is_there = if is_last {
                     cuts[&sectors.start] > at
                 } else {
@@ -203,7 +203,7 @@ impl Stored {
         }
     }
 
-    /// Bytes of sectors as reads show them, where a write of these bytes reaches the medium by whole sectors.
+    /// Returns the whole sectors that a write of these bytes sends to the medium, as reads show them.
     fn whole_sectors(&mut self, offset: usize, bytes: &[u8]) -> (usize, Vec<u8>) {
         let Some(shown) = &mut self.shown else { return (offset, bytes.to_vec()) };
         let end = offset + bytes.len();
@@ -213,7 +213,7 @@ impl Stored {
         (from, shown[from..to].to_vec())
     }
 
-    /// Remembers what reads show, from before the medium is without some of it.
+    /// Remembers the contents that reads show, before the medium loses some of them.
     fn remember(&mut self) {
         if self.shown.is_none() {
             let mut all = Self { durable: self.durable.clone(), ..Self::default() };
@@ -224,7 +224,7 @@ impl Stored {
         }
     }
 
-    /// The write failed: the medium has some of its sectors, or gets them by a later flush, and never gets the others.
+    /// A write failed: the medium has some of its sectors, or gets them by a later flush, and never gets the others.
     fn fail_write(&mut self, offset: usize, bytes: &[u8], random: &mut fastrand::Rng) {
         self.remember();
         let (from, all) = self.whole_sectors(offset, bytes);
@@ -237,7 +237,7 @@ impl Stored {
         }
     }
 
-    /// The flush failed: what the medium has now, in each sector old or new, it keeps.
+    /// A flush failed: each sector of the medium is old or new now, and stays so.
     fn fail_flush(&mut self, random: &mut fastrand::Rng) {
         self.remember();
         self.durable = self.draw(random);
@@ -261,12 +261,12 @@ impl Stored {
         }
     }
 
-    /// Whether a power failure changes nothing.
+    /// Returns whether a power failure would change nothing.
     fn is_durable(&self) -> bool {
         self.pending.iter().all(|(_, durable)| *durable)
     }
 
-    /// Everything is durable.
+    /// Makes all changes durable.
     fn flush(&mut self) {
         for (change, _) in std::mem::take(&mut self.pending) {
             self.apply(&change);
@@ -275,7 +275,7 @@ impl Stored {
 }
 
 impl Disk {
-    /// The disk before any event.
+    /// Returns the disk before the first event.
     pub fn new(journal: &Journal, random: fastrand::Rng) -> Self {
         let (files, names, pending, seen) = Default::default();
         let mut disk = Self { files, names, pending, seen, random };
@@ -302,7 +302,7 @@ impl Disk {
         self.pending.push(Renaming { gone, given });
     }
 
-    /// The event has begun: a failure may find it done, undone or in between.
+    /// Begins an event. A power failure may find it done, not done or in between.
     pub fn begin(&mut self, event: &Event) {
         match event {
             Event::Write { inode, offset, bytes, .. } => {
@@ -335,7 +335,7 @@ impl Disk {
             Event::Unlink { name } => self.change_names(vec![name.clone()], vec![]),
             Event::Rename { from, to } => {
                 let (one, other) = (self.seen[from], self.seen.get(to));
-                // Two names of one file: then it does nothing.
+                // If both are names of one file, a rename does nothing.
                 if other != Some(&one) {
                     self.change_names(vec![from.clone()], vec![(to.clone(), one)]);
                 }
@@ -349,7 +349,7 @@ impl Disk {
         }
     }
 
-    /// The event has ended.
+    /// Ends an event.
     pub fn end(&mut self, event: &Event) {
         match event {
             Event::Write { inode, durable: true, .. } => {
@@ -372,7 +372,7 @@ impl Disk {
         }
     }
 
-    /// What is wrong with an event that gives another name to a file that is not durable: a power failure may leave the name and a torn file.
+    /// Returns the problem if an event renames a file whose contents are not durable: a power failure might leave the name and a torn file.
     pub fn objection(&self, event: &Event) -> Option<String> {
         let named = match event {
             Event::Rename { from, to } => vec![(from, to)],
@@ -383,7 +383,7 @@ impl Disk {
         torn.map(|(_, to)| format!("a file that is not durable is named {to}"))
     }
 
-    /// What a power failure may leave.
+    /// Returns an image that a power failure may leave.
     pub fn draw(&self, random: &mut fastrand::Rng) -> Image {
         let mut names = self.names.clone();
         let ordered = random.bool();
@@ -404,7 +404,7 @@ impl Disk {
     }
 }
 
-/// Puts the image's files into `folder`, which is empty.
+/// Writes the image's files into `folder`, which is empty.
 pub fn write(image: &Image, folder: &Path) {
     use std::os::unix::fs::FileExt;
     let mut names: BTreeMap<Inode, &str> = BTreeMap::new();
@@ -417,7 +417,7 @@ pub fn write(image: &Image, folder: &Path) {
         names.insert(*inode, name);
         let file = std::fs::File::create_new(path).unwrap();
         file.set_len(bytes.len() as u64).unwrap();
-        // Zeros stay holes.
+        // Pieces of zeros are not written, so that they stay holes.
         for (at, piece) in bytes.chunks(1 << 14).enumerate() {
             if piece.iter().any(|&byte| byte != 0) {
                 file.write_all_at(piece, (at << 14) as u64).unwrap();

@@ -1,7 +1,7 @@
-//! What a process does to the files of one folder, in order: recorded at its system calls.
+//! A journal of the changes that a process makes to the files of one folder, in order, recorded at its system calls.
 //!
-//! Stores to a shared mapping cannot be seen when they happen. They are found at the next flush of the file, change of names, flush of the
-//! folder or mark, and recorded before that: so what the process publishes or acknowledges comes after what it has stored.
+//! Stores to a shared mapping cannot be seen when they happen. The recorder finds them at the next flush of the file, change of names, flush of the
+//! folder or mark, and records them before that. So an event that the process publishes or acknowledges comes after the stores on which it relies.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -19,32 +19,31 @@ use super::trace::{Call, Stop, Traced};
 /// A file, whatever its names.
 pub type Inode = usize;
 
-/// One thing that happened.
+/// An event in the life of a process: a mark, or a change to the folder.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The process said something.
+    /// The process wrote a mark.
     Mark(String),
-    /// Bytes were written; `durable`: on the medium when the call returned.
+    /// Bytes were written. With `durable` they were on the medium when the call returned.
     Write { inode: Inode, offset: u64, bytes: Vec<u8>, durable: bool },
-    /// The file became longer or shorter.
+    /// The file was made longer or shorter.
     Resize { inode: Inode, size: u64 },
-    /// Bytes that were unmapped and read as zeros; the medium has each block of the file system as it was, or all zeros.
+    /// Bytes were removed and are now read as zeros. On the medium each block of the file system has its old contents, or only zeros.
     Punch { inode: Inode, offset: u64, bytes: u64 },
-    /// Bytes for which the process was told that they could not be written. Reads show them, and the medium has each sector of them or never
-    /// gets it.
+    /// A write failed: the process got an error. Reads show the bytes, but each of their sectors reaches the medium or never does.
     FailedWrite { inode: Inode, offset: u64, bytes: Vec<u8> },
     /// The file's contents and size became durable.
     Flush(Inode),
-    /// The process was told that they did not. Of what was not durable the medium has some, and never gets the rest, because the
-    /// system takes it for written.
+    /// A flush failed: the process got an error. The medium has some of the changes that were not durable, and never gets the others, because the
+    /// system regards them as written.
     FailedFlush(Inode),
-    /// Another call was answered with an error.
+    /// Another call failed.
     FailedCall(i64),
-    /// A new file, or a further name of one.
+    /// A new file was created, or an existing one got a further name.
     Link { name: String, inode: Inode },
-    /// A name is gone.
+    /// A name was removed.
     Unlink { name: String },
-    /// A file has another name; what had it has none.
+    /// A file was renamed, and replaced the file that had the new name.
     Rename { from: String, to: String },
     /// Two names were exchanged.
     Exchange { one: String, other: String },
@@ -69,33 +68,33 @@ impl std::fmt::Display for Event {
 }
 
 impl Event {
-    /// Whether it is an error that the recorder has made up.
+    /// Returns whether this is an error that the recorder has caused.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::FailedWrite { .. } | Self::FailedFlush(_) | Self::FailedCall(_))
     }
 }
 
-/// System calls of which one is to fail.
+/// A kind of system calls of which one is to fail.
 #[derive(Clone, Copy, Debug)]
 pub enum Faulty {
     /// Flushes of contents.
     Flush,
-    /// Flushes of contents and size, as after growth.
+    /// Flushes of contents and size, for example after growth.
     FullFlush,
     Write,
-    /// Allocations and holes.
+    /// Allocations of space, and holes.
     Allocation,
 }
 
-/// The `nth` call of that kind on a file of the folder fails.
+/// An error in the `nth` call of a kind on a file of the folder.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub what: Faulty,
     pub nth: usize,
     pub error: i32,
-    /// A write reaches the page cache all the same, and some sectors of it the medium.
+    /// True if a failing write still reaches the page cache, and some sectors of it the medium.
     pub runs: bool,
-    /// Counted from the first mark that the pool is open.
+    /// True if calls are counted from the first mark that says that the pool is open.
     pub when_open: bool,
 }
 
@@ -110,17 +109,17 @@ impl Faulty {
     }
 }
 
-/// All that a process did, to files that were there before or are new.
+/// Everything that a process did, to files that existed before and to new ones.
 pub struct Journal {
-    /// Names and contents at the beginning, durable.
+    /// The names and contents at the beginning, which are durable.
     pub before: Vec<(String, Inode, Vec<u8>)>,
     pub events: Vec<Event>,
 }
 
-/// What is to be recorded when a call has returned, and what it returned.
+/// A function that records a call after it has returned, with its result.
 type Then = Box<dyn FnOnce(&mut Recorder, u64)>;
 
-/// A process that is recorded: what it is told, after how many events it is killed, and which of its calls fails.
+/// The life of a recorded process: its commands, the number of events after which it is killed, and the call that fails.
 #[derive(Default)]
 pub struct Life {
     pub script: String,
@@ -136,9 +135,9 @@ struct Recorder {
     folder: PathBuf,
     folder_identity: (u64, u64),
     inodes: HashMap<(u64, u64), Inode>,
-    /// Files that are mapped for storing, with what the journal says they hold.
+    /// The files that are mapped for writing.
     mapped: BTreeSet<Inode>,
-    /// What the journal says each file holds.
+    /// The contents of each file according to the journal.
     contents: Vec<Vec<u8>>,
     events: Vec<Event>,
 }
@@ -147,8 +146,8 @@ fn identity(path: impl AsRef<Path>) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()))
 }
 
-/// Runs processes in `folder`, one after the other, and records what they do there. What one that is killed has written is in the
-/// page cache for the next one, durable or not.
+/// Runs processes in `folder`, one after the other, and records them. Changes of one that is killed are in the page cache for the next one, durable
+/// or not.
 pub fn record(folder: &Path, lives: &[Life]) -> Journal {
     let folder = folder.canonicalize().unwrap();
     let mut before = Vec::new();
@@ -206,9 +205,9 @@ impl Recorder {
     fn follow(&mut self, life: &Life) {
         let end = life.events.map_or(usize::MAX, |most| self.events.len() + most);
         let (mut fault, mut is_open) = (life.fault, false);
-        // What a call is about is read before it runs, because a path may mean something else afterwards.
+        // The arguments of a call are read before it runs, because a path may have another meaning afterwards.
         let mut about: HashMap<_, Then> = HashMap::new();
-        // What is recorded of the call that fails.
+        // The functions that record the calls that fail.
         let mut failed: HashMap<_, Then> = HashMap::new();
         loop {
             match self.traced.next() {
@@ -251,7 +250,7 @@ impl Recorder {
         }
     }
 
-    /// What is to be recorded of a call on a file of the folder that is going to fail.
+    /// Returns the function that records a call on a file of the folder which is going to fail.
     fn enter_failing(&mut self, call: &Call, runs: bool) -> Then {
         let [descriptor, buffer, bytes, ..] = call.arguments;
         let number = call.number;
@@ -288,7 +287,7 @@ impl Recorder {
         }
     }
 
-    /// What the journal says is what is there: no call was missed.
+    /// Checks that the folder has the contents of the journal, so that no call was missed.
     fn verify(&self, before: &[(String, Inode, Vec<u8>)]) {
         let mut names: BTreeMap<String, Inode> =
             before.iter().map(|(name, inode, _)| (name.clone(), *inode)).collect();
@@ -309,21 +308,21 @@ impl Recorder {
         }
         assert_eq!(names.keys().cloned().collect::<Vec<_>>(), super::names(&self.folder));
         for (name, inode) in names {
-            // Stores to a mapping after its last flush are nobody's.
+            // Stores to a mapping after its last flush are not recorded.
             let is_mapped = self.mapped.contains(&inode);
             let found = std::fs::read(self.folder.join(&name)).unwrap();
             assert!(is_mapped || found == self.contents[inode], "the recorder has missed a change of {name}");
         }
     }
 
-    /// The last call was under way when the process was killed: it has done its work, but has not waited for the medium.
+    /// Records the last call, which was running when the process was killed. It has done its work, but has not waited for the medium.
     fn cut_short(&mut self) {
         match self.events.last_mut() {
             Some(Event::Write { durable, .. }) => *durable = false,
             Some(Event::Flush(_) | Event::FlushFolder) => drop(self.events.pop()),
             _ => {}
         }
-        // Its mappings are gone, and what they held is in the page cache.
+        // The mappings are gone, and their contents are in the page cache.
         self.find_all_stores();
         self.mapped.clear();
     }
@@ -332,7 +331,7 @@ impl Recorder {
         self.traced.descriptor(descriptor)
     }
 
-    /// The folder's file behind a descriptor.
+    /// Returns the folder's file behind a descriptor.
     fn inode(&self, descriptor: u64) -> Option<Inode> {
         if (descriptor as i32) < 0 {
             return None;
@@ -340,7 +339,7 @@ impl Recorder {
         self.inodes.get(&identity(self.descriptor(descriptor))?).copied()
     }
 
-    /// The flags and the position of a descriptor.
+    /// Returns the flags and the position of a descriptor.
     fn status(&self, descriptor: u64) -> (i32, u64) {
         let about = format!("/proc/{}/fdinfo/{}", self.traced.id(), descriptor as i32);
         let about = std::fs::read_to_string(about).unwrap();
@@ -348,7 +347,7 @@ impl Recorder {
         (i32::from_str_radix(field("flags:"), 8).unwrap(), field("pos:").parse().unwrap())
     }
 
-    /// The path that an argument names, as this process would name it.
+    /// Returns the path that an argument names, for use in this process.
     fn path(&self, folder: u64, text: u64) -> PathBuf {
         let path = self.traced.read_text(text);
         let own = format!("/proc/{}/", self.traced.id());
@@ -362,7 +361,7 @@ impl Recorder {
         }
     }
 
-    /// The name that this path has in the folder, if it lies there.
+    /// Returns the name that this path has in the folder, if it is there.
     fn name(&self, path: &Path) -> Option<String> {
         let parent = path.parent()?;
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
@@ -377,7 +376,7 @@ impl Recorder {
         inode
     }
 
-    /// The file holds these bytes.
+    /// Notes that the file has these bytes.
     fn keep(&mut self, inode: Inode, offset: u64, bytes: &[u8]) {
         let (file, end) = (&mut self.contents[inode], offset as usize + bytes.len());
         if file.len() < end {
@@ -396,7 +395,7 @@ impl Recorder {
         self.events.push(Event::Resize { inode, size });
     }
 
-    /// The file of `descriptor` as it is in the page cache, with what was stored to a mapping.
+    /// Finds and records the stores to mappings of a file, from its contents in the page cache.
     fn find_stores(&mut self, inode: Inode, path: &Path) {
         let file = File::open(path).unwrap();
         let size = file.metadata().unwrap().len() as usize;
@@ -412,7 +411,7 @@ impl Recorder {
         }
     }
 
-    /// What was stored to any mapping so far.
+    /// Finds and records the stores to all mappings.
     fn find_all_stores(&mut self) {
         for inode in self.mapped.clone() {
             if let Some(path) = self.path_of(inode) {
@@ -421,7 +420,7 @@ impl Recorder {
         }
     }
 
-    /// Records an event that comes after all that was stored so far.
+    /// Records an event after all stores up to now.
     fn push_after_stores(&mut self, event: Event) {
         self.find_all_stores();
         self.events.push(event);
@@ -434,7 +433,7 @@ impl Recorder {
         self.events.push(Event::Flush(inode));
     }
 
-    /// What a write with these buffers does.
+    /// Returns the function that records a write of these bytes.
     fn write(&self, call: &Call, bytes: Vec<u8>, offset: Option<u64>, flags: u64) -> Option<Then> {
         let descriptor = call.arguments[0];
         let inode = self.inode(descriptor)?;
@@ -452,7 +451,7 @@ impl Recorder {
         }))
     }
 
-    /// The bytes that a vector of buffers holds.
+    /// Returns the bytes in a vector of buffers.
     fn gather(&self, vector: u64, buffers: u64) -> Vec<u8> {
         let words = self.traced.read(vector, 16 * buffers);
         let words: Vec<u64> =
@@ -460,7 +459,7 @@ impl Recorder {
         words.chunks_exact(2).flat_map(|buffer| self.traced.read(buffer[0], buffer[1])).collect()
     }
 
-    /// Looks at a call before it runs; what is to be recorded when it has succeeded.
+    /// Examines a call before it runs, and returns the function that records it when it has succeeded.
     fn enter(&mut self, call: &Call) -> Option<Then> {
         let a = call.arguments;
         let here = libc::AT_FDCWD as u64;
@@ -499,7 +498,7 @@ impl Recorder {
                 let inode = self.inode(a[0])?;
                 Some(Box::new(move |this, _| this.flush(inode, &path)))
             }
-            // Whichever file it is: the pool has only one mapping that it stores to.
+            // The file need not be determined, since the pool writes to only one mapping.
             libc::SYS_msync if a[2] as i32 & libc::MS_SYNC != 0 => {
                 Some(Box::new(|this, _| this.flush_mapped()))
             }
@@ -534,12 +533,12 @@ impl Recorder {
             libc::SYS_mkdirat => self.refuse(call, self.path(a[0], a[1])),
             libc::SYS_sendfile => self.refuse(call, self.descriptor(a[0]).into()),
             libc::SYS_copy_file_range | libc::SYS_splice => self.refuse(call, self.descriptor(a[2]).into()),
-            libc::SYS_io_uring_setup => panic!("the recorder does not see what io_uring does"),
+            libc::SYS_io_uring_setup => panic!("the recorder does not see calls through io_uring"),
             _ => None,
         }
     }
 
-    /// A call that the recorder does not know must not change the folder.
+    /// Checks that a call that the recorder does not know does not change the folder.
     fn refuse(&self, call: &Call, path: PathBuf) -> Option<Then> {
         let known = identity(&path).is_some_and(|key| self.inodes.contains_key(&key));
         assert!(
@@ -578,7 +577,7 @@ impl Recorder {
         let (size, end) = (self.contents[inode].len() as u64, offset + bytes);
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
-            // Neither changes what is there.
+            // Neither changes the contents.
             0 | libc::FALLOC_FL_UNSHARE_RANGE => {}
             libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE => {
                 let inside = end.min(size).saturating_sub(offset);
@@ -587,7 +586,7 @@ impl Recorder {
                     self.events.push(Event::Punch { inode, offset, bytes: inside });
                 }
             }
-            // Space of its own for what is shared with other files: the contents stay (`FALLOC_FL_UNSHARE_RANGE`).
+            // The call gets space of its own for parts that are shared with other files. The contents stay (`FALLOC_FL_UNSHARE_RANGE`).
             other => panic!("teach the recorder mode {other:#x} of fallocate"),
         }
         if !keeps_size && end > size {
@@ -597,7 +596,7 @@ impl Recorder {
 
     fn flush_mapped(&mut self) {
         for inode in self.mapped.clone() {
-            // A file that has no name any more is nobody's pool.
+            // A file without a name cannot be a pool.
             if let Some(path) = self.path_of(inode) {
                 self.flush(inode, &path);
             }

@@ -1,4 +1,4 @@
-//! Kills at each system call, from the first of a creation on.
+//! Kills at each system call of a process, from the first one of a creation on.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ use super::{
     repaired_or_repairable,
 };
 
-/// Where in its system calls a process is killed, counted from the first after the mark `begin`.
+/// The system call at which a process is killed, counted from the first after the mark `begin`.
 #[derive(Clone, Copy, Debug)]
 struct At {
     call: usize,
-    /// Before the call runs, or after it.
+    /// True for a kill before the call runs, false for one after it.
     before: bool,
-    /// Only calls that may change files are counted: between two of them a kill does always the same.
+    /// True if only calls are counted that may change files. A kill between two of them always has the same effect.
     changes: bool,
 }
 
-/// Runs `script` in `folder` and kills it; what it said, and how many calls it made after it said `begin`.
+/// Runs `script` in `folder` and kills the process. Returns its marks, and the number of calls after the mark `begin`.
 fn run_and_kill(folder: &Path, script: &str, at: Option<At>) -> (Vec<String>, usize) {
     let mut traced = Traced::start(folder, script);
     let (mut marks, mut calls, mut said) = (Vec::new(), 0, None);
@@ -64,14 +64,14 @@ fn script(folder: &Path, domain: Domain) -> String {
     )
 }
 
-/// The pool that the killed processes have left, opened, and what else they have left.
+/// Opens the pool that the killed processes have left, and checks which other files they have left.
 fn judge(folder: &Path, domain: Domain, lives: &[Vec<String>]) -> Result<(), String> {
     let mut bounds = Bounds::default();
     lives.iter().flatten().for_each(|mark| bounds.hear(mark));
     if let Some(error) = lives.iter().flatten().find(|mark| mark.starts_with("error")) {
         return Err(error.clone());
     }
-    // One more of each life that did not say what it had opened.
+    // Each life that did not report what it had opened may have one more transaction.
     for most in bounds.most.values_mut() {
         *most += lives.len() as u64;
     }
@@ -82,8 +82,8 @@ fn judge(folder: &Path, domain: Domain, lives: &[Vec<String>]) -> Result<(), Str
 
 const BOTH: &[Domain] = &[Domain::Sync, Domain::Process];
 
-/// Kills a process that runs `script` before and after each of its calls, or before each that may change files; each time in a
-/// new folder, which `prepare` fills.
+/// Kills a process that runs `script` before and after each of its calls, or before each that may change files. Each kill is in a new folder, which
+/// `prepare` fills.
 fn at_each_call(
     test: &str,
     domains: &[Domain],
@@ -112,14 +112,14 @@ fn at_each_call(
     failures.end();
 }
 
-/// With `STRANDLINE_CASES` before and after all its calls.
+/// With `STRANDLINE_CASES` set, kills before and after all calls.
 #[test]
 fn kills_at_each_system_call_of_a_creation() {
     let changes = std::env::var_os("STRANDLINE_CASES").is_none();
     at_each_call("kills of a creation", BOTH, changes, |_, _| (), script, judge);
 }
 
-/// A pool with these many transactions.
+/// Creates a pool with this number of transactions.
 fn create(folder: &Path, domain: Domain, transactions: u64, last: &str) -> Bounds {
     let path = pool_in(folder).display().to_string();
     let script = format!("domain {}; create {path}; update 1 {transactions}; {last}", domain.name());
@@ -129,7 +129,7 @@ fn create(folder: &Path, domain: Domain, transactions: u64, last: &str) -> Bound
     bounds
 }
 
-/// The backup is whole or not there; one more can be made, and leaves nothing of the one that was cut short.
+/// The backup is complete or does not exist. Another backup can be made, and leaves no file of the interrupted one.
 #[test]
 fn kills_at_each_system_call_of_a_backup() {
     let prepare = |folder: &Path, domain| drop(create(folder, domain, 5, "close"));
@@ -145,7 +145,7 @@ fn kills_at_each_system_call_of_a_backup() {
         if is_done || copy.exists() {
             holds(&copy, domain, How::Open, &whole).map_err(|error| format!("the backup: {error}"))?;
             std::fs::remove_file(&copy).unwrap();
-            // Opening it may have given it a log.
+            // Opening the copy may have given it a log.
             let _ = std::fs::remove_file(log_path(&copy));
         }
         let again = script(folder, domain);
@@ -163,7 +163,7 @@ fn kills_at_each_system_call_of_a_backup() {
     at_each_call("kills of a backup", BOTH, true, prepare, script, judge);
 }
 
-/// The pool is as damaged as it was, and can be repaired, or is whole.
+/// The pool is as damaged as before and can be repaired, or it is complete.
 #[test]
 fn kills_at_each_system_call_of_a_repair() {
     let prepare = |folder: &Path, domain| {
@@ -185,8 +185,8 @@ fn kills_at_each_system_call_of_a_repair() {
     at_each_call("kills of a repair", BOTH, true, prepare, script, judge);
 }
 
-/// The old pool is there, or the new one, or opening says that the restore has to be run again; which then ends as if it had not been cut
-/// short. Each way to end and to restore has each domain, but not each pair of them, unless `STRANDLINE_CASES` is set.
+/// The old pool is there, or the new one, or opening reports that the restore has to be run again, which then ends as if it had not been interrupted.
+/// Each way to end and each way to restore is tested in each domain, but not all combinations of the two, unless `STRANDLINE_CASES` is set.
 #[test]
 fn kills_at_each_system_call_of_a_restore() {
     let (sync, process) = BOTH.split_at(1);
@@ -213,7 +213,7 @@ fn kills_at_each_system_call_of_a_restore() {
             let count = |found: &Counts| found.get(&1).copied().unwrap_or(0);
             let pool = pool_in(folder);
             let is_done = lives[0].iter().any(|mark| mark.starts_with("done restore"));
-            // In a copy, since opening recovers the old pool.
+            // The old pool is opened in a copy, since opening recovers it.
             let copy = quick_folder();
             for name in names(folder) {
                 std::fs::copy(folder.join(&name), copy.path().join(&name)).unwrap();
@@ -234,7 +234,7 @@ fn kills_at_each_system_call_of_a_restore() {
             let again = Process::run(folder, &script(folder, domain));
             let kept = folder.join("pool.replaced");
             match again.iter().find(|mark| mark.starts_with("error")) {
-                // The new pool had its place already.
+                // The new pool was in place already.
                 Some(error) if error.contains("earlier restore") && how.is_empty() => {}
                 Some(error) => return Err(format!("the next restore: {error}")),
                 None => {}
@@ -261,7 +261,7 @@ fn kills_at_each_system_call_of_a_restore() {
     }
 }
 
-/// Up to three processes, one after the other, each killed somewhere.
+/// Runs up to three processes one after the other, and kills each at some call.
 #[test]
 fn kills_of_several_lives() {
     let (mut random, mut failures) = (random("kills"), Failures::new("kills"));
@@ -274,11 +274,11 @@ fn kills_of_several_lives() {
         let mut lives = Vec::new();
         let mut where_killed = Vec::new();
         for _ in 0..random.usize(1..=3) {
-            // Half of them where pools are created and recovered.
+            // Half of the kills are where pools are created and recovered.
             let last = if random.bool() { 60.min(*length) } else { *length };
             let at = At { call: random.usize(1..=last), before: random.bool(), changes: false };
             let (marks, calls) = run_and_kill(folder.path(), &script(folder.path(), domain), Some(at));
-            // Not longer than it lives.
+            // The next kill is not after the end of the process.
             *length = if calls < at.call { calls } else { (*length).max(at.call + 5) };
             lives.push(marks);
             where_killed.push(at.call);

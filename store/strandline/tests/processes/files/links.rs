@@ -1,4 +1,4 @@
-//! Pools that are reached by several names, moved, or given another log: the right data, or an error that says why.
+//! Pools that are reached by several names, moved, or combined with another log: opening returns the right data, or an error that says why not.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use strandline_core::file::log_path;
 use super::child::{Counts, Process};
 use super::{Bounds, Failures, How, cases, holds, look, quick_folder, random};
 
-/// A folder with a pool in it, and ways that lead to it.
+/// A folder with a pool in it, and several paths to the pool.
 struct Place {
     folder: tempfile::TempDir,
     domain: Domain,
@@ -39,7 +39,7 @@ impl Place {
         self.at("real/pool")
     }
 
-    /// A folder to work in, and a name of the pool there.
+    /// Returns a folder to work in, and a name of the pool there.
     fn way(&self, random: &mut fastrand::Rng) -> (PathBuf, String) {
         let (folder, name) = *random
             .choice(&[
@@ -67,7 +67,7 @@ impl Place {
 
     /// A process opens the pool by some name, runs transactions, and closes it or is killed.
     fn live(&mut self, random: &mut fastrand::Rng) -> Result<(), String> {
-        // It is created by its own name: what a link that leads nowhere means is not the pool's business.
+        // The pool is created by its own name, since the pool does not define what a dangling link means.
         let (folder, path) =
             if self.bounds.made { self.way(random) } else { (self.at("real"), "pool".to_owned()) };
         let last = *random.choice(&["close", "kill", "kill"]).unwrap();
@@ -87,17 +87,17 @@ impl Place {
         let opened = marks.iter().find(|mark| mark.starts_with("opened")).ok_or("it has not opened")?;
         self.bounds.admit(&super::child::counts(opened)).map_err(|error| format!("{path}: {error}"))?;
         marks.iter().for_each(|mark| self.bounds.hear(mark));
-        // Nothing was under way when it ended.
+        // No transaction was running when it ended.
         self.bounds.most.clone_from(&self.bounds.least);
         Ok(())
     }
 
-    /// The pool opens by its own name.
+    /// Checks that the pool opens by its own name.
     fn check(&self) -> Result<Counts, String> {
         holds(&self.pool(), self.domain, How::Open, &self.bounds)
     }
 
-    /// Opening gives the right data, or an error that names heap and log. `true`: it has opened.
+    /// Checks that opening returns the right data, or an error that names heap and log. Returns whether the pool was opened.
     fn right_or_error(&self, path: &Path) -> Result<bool, String> {
         match look(path, self.domain, How::Open)? {
             Ok(found) => self.bounds.admit(&found).map(|()| true),
@@ -117,7 +117,7 @@ impl Place {
         std::fs::rename(self.at(from), self.at(to)).unwrap();
     }
 
-    /// A hard link beside the pool or elsewhere: refused by both names, whole when it is gone.
+    /// With a hard link beside the pool or elsewhere, the pool is refused by both names. When the link is removed, the pool is intact.
     fn hard_link(&self, random: &mut fastrand::Rng) -> Result<(), String> {
         let other = self.at(random.choice(["real/hard", "other/hard"]).unwrap());
         std::fs::hard_link(self.pool(), &other).unwrap();
@@ -134,7 +134,7 @@ impl Place {
         self.check().map_err(|error| format!("after the hard link is gone: {error}")).map(drop)
     }
 
-    /// The heap elsewhere without its log, or with it.
+    /// Moves the heap to another place without its log, or with it.
     fn moved(&self, random: &mut fastrand::Rng) -> Result<(), String> {
         self.rename("real/pool", "real/moved");
         let with_log = random.bool() && self.domain == Domain::Sync;
@@ -146,7 +146,7 @@ impl Place {
         if with_log && !opened {
             return Err("a heap that was moved with its log does not open".into());
         }
-        // Back, with the log that it has now.
+        // The heap moves back, with the log that it has now.
         self.rename("real/moved", "real/pool");
         if opened && self.domain == Domain::Sync {
             self.rename("real/moved.log", "real/pool.log");
@@ -154,11 +154,11 @@ impl Place {
         self.check().map_err(|error| format!("moved and back: {error}")).map(drop)
     }
 
-    /// No log, an older copy of its own, or another pool's.
+    /// The pool has no log, an older copy of its own log, or another pool's log.
     fn another_log(&mut self, old: Option<&Path>, random: &mut fastrand::Rng) -> Result<(), String> {
         let log = log_path(&self.pool());
         self.rename("real/pool.log", "real/kept");
-        // The heap as it was: opening may change it.
+        // Uses a copy of the heap, since opening may change it.
         match (old, random.u8(..3)) {
             (Some(old), 0) => drop(std::fs::copy(old, &log).unwrap()),
             (_, 1) => {}
@@ -177,7 +177,7 @@ impl Place {
         if !opened {
             self.rename("real/kept", "real/pool.log");
         } else {
-            // It was clean and has a new log: the old one is a stranger now.
+            // The pool was closed cleanly and has got a new log, so that the old log no longer belongs to it.
             self.rename("real/pool.log", "real/new");
             self.rename("real/kept", "real/pool.log");
             let old = self.right_or_error(&self.pool());
@@ -189,7 +189,7 @@ impl Place {
     }
 }
 
-/// A random life of a pool.
+/// Runs a random life of a pool.
 fn run(random: &mut fastrand::Rng) -> Result<(), String> {
     let domain = if random.u8(..4) == 0 { Domain::Process } else { Domain::Sync };
     let mut place = Place::new(domain);

@@ -1,13 +1,13 @@
-//! Pools as files: what power failures, kills, races between processes and links do to them.
+//! Pools as files: the effects of power failures, kills, races between processes and links.
 //!
-//! The processes are this program again, told line by line what to do with a pool ([`child`]). [`trace`] stops one at its system calls,
-//! to hold it or kill it there; [`errnos`] answers them with errors; [`journal`] records all that it does to the files of a folder, in order; [`image`] makes of that what
-//! a power failure may leave, and what is left when a write or a flush fails. Each process says on its standard error what it has been promised, and whatever happens, the pool must
-//! open and hold that, and nothing of a transaction without the rest of it.
+//! The processes are this program again, which gets its commands line by line ([`child`]). [`trace`] stops a process at its system calls, to hold it
+//! or to kill it there; [`errnos`] makes calls return errors; [`journal`] records all changes to the files of a folder, in order; [`image`] computes
+//! from that the states that a power failure, or a failed write or flush, may leave. Each process reports on standard error what it was promised.
+//! Whatever happens, the pool must open with everything that was promised, and with each transaction completely or not at all.
 //!
-//! Most tests run a few dozen or hundred cases; `STRANDLINE_CASES=20000 cargo test --release -p strandline --test processes power_failures_lose
-//! -- --nocapture` runs one for longer. It says its seed, and `STRANDLINE_SEED` draws the same numbers again; which thread or process
-//! comes first is the system's to say.
+//! Most tests run a few dozen or hundred cases. `STRANDLINE_CASES=20000 cargo test --release -p strandline --test processes power_failures_lose --
+//! --nocapture` runs one for longer. It prints its seed, and `STRANDLINE_SEED` draws the same numbers again; the order of threads and processes still
+//! depends on the system.
 
 mod child;
 mod errnos;
@@ -30,12 +30,12 @@ use strandline_core::layout::Layout;
 use strandline_core::scheme::Schemes;
 use strandline_core::{Domain, Error};
 
-/// How many cases a test runs.
+/// Returns the number of cases that a test runs.
 pub fn cases(usual: usize) -> usize {
     std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(usual)
 }
 
-/// Numbers that depend on `STRANDLINE_SEED` and on the test's name alone.
+/// Returns random numbers that depend only on `STRANDLINE_SEED` and on the test's name.
 pub fn random(test: &str) -> fastrand::Rng {
     let seed = std::env::var("STRANDLINE_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
@@ -43,13 +43,13 @@ pub fn random(test: &str) -> fastrand::Rng {
     fastrand::Rng::with_seed(test.bytes().fold(seed, |seed, byte| seed.wrapping_mul(31) + u64::from(byte)))
 }
 
-/// A folder in memory, where there is one.
+/// Returns a new folder, in memory if possible.
 fn quick_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-/// The names in a folder.
+/// Returns the names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
     let mut names: Vec<String> = std::fs::read_dir(folder).unwrap().map(name).collect();
@@ -57,7 +57,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What went wrong in many cases: how often each kind of error, and the first of each.
+/// The failures of many cases: the number of each kind, and the first of each kind.
 pub struct Failures {
     test: String,
     cases: usize,
@@ -72,7 +72,7 @@ impl Failures {
     pub fn case<T>(&mut self, what: impl Display, result: Result<T, String>) {
         self.cases += 1;
         if let Err(error) = result {
-            // Of one kind are errors that differ in numbers and paths.
+            // Errors that differ only in numbers and paths are of the same kind.
             let words = error.split(' ').filter(|word| !word.contains('/'));
             let kind =
                 words.flat_map(|word| word.chars().chain([' '])).filter(|letter| !letter.is_ascii_digit());
@@ -83,7 +83,7 @@ impl Failures {
     }
 
     /// # Panics
-    /// Something went wrong.
+    /// Panics if there was a failure.
     pub fn end(self) {
         let wrong: usize = self.wrong.values().map(|(count, _)| count).sum();
         println!("{}: {} cases, {wrong} wrong", self.test, self.cases);
@@ -93,19 +93,19 @@ impl Failures {
     }
 }
 
-/// What a pool must hold: of each process's transactions at least and at most so many.
+/// Bounds for the content of a pool: the smallest and largest number of transactions of each process.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// Some process has had it open.
+    /// True if a process has had the pool open.
     pub made: bool,
     least: Counts,
     most: Counts,
-    /// Its last process closed it.
+    /// True if its last process closed it.
     closed: bool,
 }
 
 impl Bounds {
-    /// Takes a mark of one process in account. It runs transactions one after the other.
+    /// Adjusts the bounds by a mark of a process, which runs transactions one after the other.
     pub fn hear(&mut self, mark: &str) {
         let told = child::counts(mark);
         if mark.starts_with("opened") {
@@ -122,7 +122,7 @@ impl Bounds {
             self.closed = true;
         }
         if mark.starts_with("opened") || mark.starts_with("ack") {
-            // One more may be under way.
+            // One more transaction may be running.
             for (&key, &count) in &self.least {
                 let most = self.most.entry(key).or_default();
                 *most = (*most).max(count + 1);
@@ -130,7 +130,7 @@ impl Bounds {
         }
     }
 
-    /// Whether these contents are right.
+    /// Returns an error if the content is not within the bounds.
     pub fn admit(&self, found: &Counts) -> Result<(), String> {
         for (key, &least) in &self.least {
             if found.get(key).copied().unwrap_or(0) < least {
@@ -146,14 +146,14 @@ impl Bounds {
     }
 }
 
-/// How a pool is opened.
+/// The way in which a pool is opened.
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     Open,
     OpenOrCreate,
 }
 
-/// The chunks of a pool that was closed that nobody can allocate, because a compaction has not released them (docs/pool-format.md).
+/// Returns the chunks of a closed pool that cannot be allocated because a compaction has not released them (docs/pool-format.md).
 fn held_chunks(path: &Path, layout: &Layout) -> Vec<u64> {
     const HELD: [u8; 8] = 4u64.to_le_bytes();
     let file = std::fs::read(path).unwrap();
@@ -161,7 +161,7 @@ fn held_chunks(path: &Path, layout: &Layout) -> Vec<u64> {
     (0..).zip(table.chunks_exact(8)).filter(|(_, word)| *word == HELD).map(|(chunk, _)| chunk).collect()
 }
 
-/// Opens a pool in this process, reads it and closes it. A panic is an error.
+/// Opens a pool in this process, reads it and closes it. A panic is reported as an error.
 fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, String> {
     let open = || -> Result<Result<Counts, Error>, String> {
         let opened = match how {
@@ -193,14 +193,14 @@ fn look(path: &Path, domain: Domain, how: How) -> Result<Result<Counts, Error>, 
     })
 }
 
-/// The pool at `path` opens, and holds what it must.
+/// Checks that the pool at `path` opens, with content within the bounds.
 pub fn holds(path: &Path, domain: Domain, how: How, bounds: &Bounds) -> Result<Counts, String> {
     let found = look(path, domain, how)?.map_err(|error| format!("{how:?}: {error}"))?;
     bounds.admit(&found)?;
     Ok(found)
 }
 
-/// A new pool in the place of this one leaves no other file in the folder.
+/// Checks that a new pool in the place of this one leaves no other file in the folder.
 pub fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
     let log = strandline_core::file::log_path(path);
     for name in [path, &log] {
@@ -209,7 +209,7 @@ pub fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
     look(path, domain, How::OpenOrCreate)?.map_err(|error| format!("creation: {error}"))?;
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     let (found, expected) = (names(path.parent().unwrap()), [name(path), name(&log)]);
-    // A file that was deleted while a process had it open has such a name on FUSE until the file system hears that it is closed.
+    // On FUSE, a file that was deleted while a process had it open keeps such a name until the file system learns that it is closed.
     let is_left = |name: &&String| !expected.contains(name) && !name.starts_with(".fuse_hidden");
     match found.iter().find(is_left) {
         Some(_) => Err(format!("files are left over: {found:?}")),
@@ -217,14 +217,14 @@ pub fn leaves_nothing(path: &Path, domain: Domain) -> Result<(), String> {
     }
 }
 
-/// A damaged pool whose repair was cut short is as damaged as it was, and can be repaired, or is whole; whole, when it is done.
+/// After an interrupted repair, the pool must be as damaged as before and repairable, or complete. With `is_done` it must be complete.
 fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done: bool) -> Result<(), String> {
     match look(path, domain, How::Open)? {
         Ok(found) => return bounds.admit(&found),
         Err(error) if is_done => return Err(format!("after its repair: {error}")),
         Err(_) => {}
     }
-    // As the error of a repair says that finds them.
+    // The error of a repair that finds these files gives this advice.
     let folder = path.parent().unwrap();
     for name in names(folder).iter().map(|name| folder.join(name)) {
         if name != path && name != strandline_core::file::log_path(path) {
@@ -236,7 +236,7 @@ fn repaired_or_repairable(path: &Path, domain: Domain, bounds: &Bounds, is_done:
     holds(path, domain, How::Open, bounds).map(drop)
 }
 
-/// `pool` in the folder.
+/// Returns the path of `pool` in the folder.
 pub fn pool_in(folder: &Path) -> PathBuf {
     folder.join("pool")
 }

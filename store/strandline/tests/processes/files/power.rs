@@ -1,4 +1,4 @@
-//! Power failures: images of what the medium may hold, made from recordings of real runs, are opened and read.
+//! Power failures: images that the medium may hold, made from recordings of real runs, are opened and read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,20 +14,20 @@ use super::{
     repaired_or_repairable,
 };
 
-/// A run, and what may be expected of the pool when it begins.
+/// A run, and the content that the pool may have when it begins.
 struct Run<'r> {
     journal: Journal,
     before: Bounds,
     domain: Domain,
-    /// What a process is told before it opens the pool.
+    /// The commands that a process gets before it opens the pool.
     options: &'r str,
-    /// Backups that the script makes.
+    /// The backups that the script makes.
     backups: &'r [&'r str],
-    /// The pool is damaged when the run begins, and is repaired.
+    /// True if the pool is damaged when the run begins, and is repaired.
     is_repair: bool,
 }
 
-/// Whether an error says that there is no pool yet.
+/// Returns whether an error reports that there is no pool yet.
 fn is_absent(error: &Error) -> bool {
     match error {
         Error::Io { source, .. } => source.kind() == std::io::ErrorKind::NotFound,
@@ -35,7 +35,7 @@ fn is_absent(error: &Error) -> bool {
     }
 }
 
-/// Opens an image, whose pool must hold what `bounds` says.
+/// Opens an image, whose pool must be within `bounds`.
 fn judge(
     image: &Image,
     folder: &Path,
@@ -57,7 +57,7 @@ fn judge(
             }
         }
         holds(&path, run.domain, How::OpenOrCreate, bounds)?;
-        // A creation that wants no checksums does not look for files of one that did.
+        // A creation without checksums does not look for checksum files of an earlier one.
         if random.u8(..4) == 0 && !run.options.contains("checksums") {
             leaves_nothing(&path, run.domain)?;
         }
@@ -65,11 +65,11 @@ fn judge(
     Ok(())
 }
 
-/// A backup is whole or not there, and there once it has been acknowledged.
+/// Checks that each backup is complete or does not exist, and that it exists once it was acknowledged.
 fn judge_backups(folder: &Path, run: &Run, heard: &[&str]) -> Result<(), String> {
     for backup in run.backups {
         let path = folder.join(backup);
-        // It has what had been acknowledged when it began, which is when the command before it ended.
+        // The backup must have what had been acknowledged when it began, which is when the command before it ended.
         let done = heard.iter().position(|mark| mark.starts_with("done backup") && mark.ends_with(backup));
         match look(&path, run.domain, How::Open)? {
             Ok(found) => {
@@ -86,7 +86,7 @@ fn judge_backups(folder: &Path, run: &Run, heard: &[&str]) -> Result<(), String>
 }
 
 impl Run<'_> {
-    /// The events before which a hole is not durable.
+    /// Returns the events before which a hole is not durable.
     fn times_of_holes(&self) -> Vec<usize> {
         let mut pending = BTreeSet::new();
         let mut times = Vec::new();
@@ -103,11 +103,11 @@ impl Run<'_> {
         times
     }
 
-    /// Draws `images` images from the whole run and judges them; for `depth` levels, some are opened by a recorded process
-    /// whose images are judged in turn.
+    /// Draws `images` images from the whole run, and judges them. For `depth` levels, a recorded process opens some of them, and images of that are
+    /// judged in turn.
     fn explore(&self, images: usize, depth: u32, random: &mut fastrand::Rng, failures: &mut Failures) {
         let events = &self.journal.events;
-        // Half of the images are of times when a process creates or recovers a pool.
+        // Half of the images are from moments when a process creates or recovers a pool.
         let is_start =
             |at: &usize| matches!(&events[*at], Event::Mark(mark) if mark.starts_with("done domain"));
         let starts: Vec<usize> = (0..events.len()).filter(is_start).collect();
@@ -119,7 +119,7 @@ impl Run<'_> {
             Some(start) if random.bool() => (start + random.usize(1..30)).min(events.len()),
             _ => random.usize(..=events.len()),
         };
-        // How many are drawn while each event runs, and after the last.
+        // The number of images that are drawn during each event, and after the last.
         let mut shares = vec![0; events.len() + 1];
         (0..images).for_each(|_| shares[time()] += 1);
         let mut disk = Disk::new(&self.journal, random.fork());
@@ -133,7 +133,7 @@ impl Run<'_> {
                 }
                 disk.begin(event);
             }
-            // What a mapping holds survives a power failure as it likes, until it is flushed.
+            // Stores to a mapping may or may not survive a power failure, until they are flushed.
             let promised = self.domain == Domain::Sync || self.is_repair || !bounds.made || bounds.closed;
             for _ in 0..if promised { share } else { 0 } {
                 let image = disk.draw(random);
@@ -166,7 +166,7 @@ impl Run<'_> {
         }
     }
 
-    /// Has the image opened by a process that is recorded, and the power fail in there.
+    /// Opens the image in a recorded process, during which the power fails again.
     fn again(
         &self,
         image: &Image,
@@ -185,7 +185,7 @@ impl Run<'_> {
             path.display(),
             random.u8(1..9)
         );
-        // Where calls fail, some of a recovery's do, too.
+        // If calls fail in this run, some of a recovery fail, too.
         let fails = self.journal.events.iter().any(Event::is_fault) && random.u8(..3) == 0;
         let fault = fails.then(|| draw_fault(true, random));
         let journal = record(folder.path(), &[Life { script, events: None, fault }]);
@@ -201,8 +201,8 @@ impl Run<'_> {
     }
 }
 
-/// Runs processes one after the other, of which all but the last are killed somewhere, and judges images of that. In their scripts
-/// `POOL` stands for the pool's path, `DIR` for its folder's and `KEY` for a key.
+/// Runs processes one after the other, kills all but the last somewhere, and judges images of that. In their scripts, `POOL` stands for the pool's
+/// path, `DIR` for its folder's path and `KEY` for a key.
 fn fail_in(
     scripts: &[&str],
     domain: Domain,
@@ -211,14 +211,14 @@ fn fail_in(
     random: &mut fastrand::Rng,
     failures: &mut Failures,
 ) {
-    // A file system that writes past the page cache, and one that does not.
+    // One of these file systems writes past the page cache, and the other does not.
     let folder = if random.bool() { quick_folder() } else { tempfile::tempdir().unwrap() };
     let path = pool_in(folder.path());
     let lives: Vec<Life> = scripts
         .iter()
         .enumerate()
         .map(|(at, script)| {
-            // Other transactions than those of the life before, of which the medium may have remains.
+            // The transactions differ from those of the previous life, of which the medium may have remains.
             let script = script.replace("KEY", &random.u8(1..9).to_string());
             let script = script.replace("POOL", &path.display().to_string());
             let script = script.replace("DIR", &folder.path().display().to_string());
@@ -232,7 +232,7 @@ fn fail_in(
     let error =
         journal.events.iter().find(|event| matches!(event, Event::Mark(mark) if mark.starts_with("error")));
     if let Some(error) = error {
-        // After a kill, say.
+        // This can happen after a kill.
         failures.case(format!("a life of {}", scripts.len()), Err::<(), _>(error.to_string()));
         return;
     }
@@ -240,7 +240,7 @@ fn fail_in(
     run.explore(images, 2, random, failures);
 }
 
-/// Which call fails, if the process makes so many.
+/// Chooses a call that fails, if the process makes that many.
 fn draw_fault(exists: bool, random: &mut fastrand::Rng) -> Fault {
     let kinds = [
         (Faulty::FullFlush, 3),
@@ -255,10 +255,10 @@ fn draw_fault(exists: bool, random: &mut fastrand::Rng) -> Fault {
     Fault { what, nth: random.usize(1..=most), error, runs, when_open: !exists || random.bool() }
 }
 
-/// Transactions that may be acknowledged after a flush has failed: those that were durable before.
+/// Number of transactions that may be acknowledged after a flush has failed, because they were durable before.
 const UNDER_WAY: usize = 4;
 
-/// What processes said that must not be, or that the last one did not come to its end.
+/// Returns a mark that must not occur, or the problem that the last process did not finish.
 fn wrong_mark(journal: &Journal) -> Option<String> {
     let (mut last, mut flush_failed, mut acknowledged) = ("", false, 0);
     for event in &journal.events {
@@ -284,7 +284,7 @@ fn wrong_mark(journal: &Journal) -> Option<String> {
     (!has_ended).then(|| format!("it ended after {last}"))
 }
 
-/// Runs processes with much going on at a time, the last to its end; calls of them fail if `fails`. All but the last end by a kill otherwise.
+/// Runs processes that do many things at a time, the last one to its end. If `fails`, calls of them fail; otherwise all but the last are killed.
 fn fail_busy(
     scripts: &[&str],
     fails: bool,
@@ -297,7 +297,7 @@ fn fail_busy(
     let options = *random
         .choice(&["roomy;", "roomy rare;", "roomy rare;", "roomy checksums;", "roomy rare checksums;"])
         .expect("some");
-    // Of several processes with a call that fails, it is the first one's, which ends by itself, or the last one's, which recovers.
+    // If there are several processes and a call fails, it is one of the first, which then ends by itself, or of the last, which recovers.
     let failing = fails.then(|| if random.bool() { 0 } else { scripts.len() - 1 });
     let lives: Vec<Life> = (0..)
         .zip(scripts)
@@ -322,7 +322,7 @@ fn fail_busy(
     if let Some(wrong) = wrong_mark(&journal).or(unexplained) {
         return failures.case(what(), Err::<(), _>(wrong));
     }
-    // What is left of calls that fail is drawn for each of these.
+    // For each of these disks, the remains of failed calls are drawn separately.
     let disks = if fails { 4 } else { 1 };
     let run = Run {
         journal,
@@ -337,7 +337,7 @@ fn fail_busy(
     }
 }
 
-/// Damages a pool, has a process repair it, and judges images of that.
+/// Damages a pool, repairs it in a process, and judges images of that.
 fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Failures) {
     use std::os::unix::fs::FileExt;
     let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
@@ -373,9 +373,9 @@ fn power_failures_in_repairs_lose_nothing() {
 fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
     let images = cases(100);
-    // Creation alone, which is most of the calls.
+    // Only a creation, which makes most of the calls.
     let creation = "open_or_create POOL; update KEY 2; close";
-    // Checkpoints that were asked for and that the full ring asks for; growth; a second life.
+    // Checkpoints that the program and the full ring request, growth, and a second life.
     let long =
         "create POOL; update KEY 45; checkpoint; together KEY 20; close; open POOL; update KEY 20; close";
     let again = "open_or_create POOL; together KEY 20; later KEY 9; checkpoint; update KEY 5; later KEY 30; update KEY 1; close";
@@ -385,7 +385,7 @@ fn power_failures_lose_nothing() {
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(10).clamp(10, 100);
         let mut fail = |scripts: &[&str], domain, backups: &[&str]| {
-            // Where kills were is drawn for each run.
+            // The places of the kills are drawn for each run.
             let share = if scripts.len() == 1 { share } else { share.min(25) };
             fail_in(scripts, domain, backups, share, &mut random, &mut failures);
         };
@@ -403,8 +403,8 @@ fn power_failures_lose_nothing() {
     failures.end();
 }
 
-/// Kills a process at any call of a creation, and the next one at any call of an opening that finds what that has left, and judges images of that.
-/// `stale`: there are checksums of a pool that was deleted.
+/// Kills a process at any call of a creation, and the next one at any call of opening the files that are left, and judges images of that. With
+/// `stale`, there are checksums of a pool that was deleted.
 fn fail_in_creation(
     domain: Domain,
     options: &str,
@@ -468,7 +468,7 @@ fn failed_flushes_in_creations_leave_a_whole_pool_or_none() {
     let (mut random, mut failures) =
         (random("creations and flushes"), Failures::new("creations and flushes"));
     for (domain, options) in [(Domain::Process, ""), (Domain::Sync, ""), (Domain::Sync, "roomy checksums;")] {
-        // Each flush of a file's contents and size, and of the folder.
+        // Each flush of a file's contents and size, and each of the folder.
         for nth in 1..=6 {
             let folder = quick_folder();
             let path = pool_in(folder.path());
@@ -484,12 +484,12 @@ fn failed_flushes_in_creations_leave_a_whole_pool_or_none() {
     failures.end();
 }
 
-/// Compaction, snapshots and large transactions beside others; growth of heap and log; pages given back.
+/// Compaction, snapshots and large transactions beside others; growth of heap and log; release of pages.
 const BUSY: &str = "open_or_create POOL; work KEY 40; compact; pile KEY 10; bulk KEY 1; close";
-/// The same one after the other: blocks of all sizes where there were large ones, and the other way round.
+/// Runs the same steps one after the other: small blocks take the place of large ones, and large ones of small ones.
 const CALM: &str = "open_or_create POOL; pile KEY 20; bulk KEY 1; unpile KEY; compact; pile KEY 40; checkpoint; unpile KEY; \
     update KEY 20; compact; pile KEY 10; unpile KEY; compact; pile KEY 10; later KEY 9; compact; bulk KEY 2; compact; update KEY 20; close";
-/// The heap grows, by transactions that the log holds.
+/// The heap grows, by transactions that fit into the log.
 const GROWING: &str = "open_or_create POOL; pile KEY 60; update KEY 10; pile KEY 20; close";
 
 #[test]

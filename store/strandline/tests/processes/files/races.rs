@@ -11,7 +11,7 @@ use super::child::Process;
 use super::trace::{Stop, Traced, concerns_others};
 use super::{Bounds, Failures, How, cases, holds, leaves_nothing, names, pool_in, quick_folder, random};
 
-/// What the processes said went well, and the pool has all that they were told.
+/// Checks that the processes reported no errors, and that the pool has everything that they acknowledged.
 fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String> {
     let mut bounds = Bounds { made: true, ..Bounds::default() };
     for mark in said.iter().flatten() {
@@ -30,7 +30,7 @@ fn judge(path: &Path, domain: Domain, said: &[Vec<String>]) -> Result<(), String
     Ok(())
 }
 
-/// One of them: opens or creates, runs a transaction of its own, closes.
+/// Returns the commands of one process: it opens or creates the pool, runs a transaction of its own, and closes it.
 fn turn(path: &Path, domain: Domain, key: usize) -> String {
     format!("domain {}; open_or_create {}; update {key} 1; close", domain.name(), path.display())
 }
@@ -39,7 +39,7 @@ fn turn(path: &Path, domain: Domain, key: usize) -> String {
 fn races_to_create() {
     let mut random = random("races");
     let mut failures = Failures::new("races");
-    // Where flushes take no time, and where they take most of it.
+    // In one folder flushes take no time, and in the other they take most of it.
     let folders = [quick_folder(), tempfile::tempdir().unwrap()];
     let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folders[0].path())).collect();
     for round in 0..cases(30) {
@@ -55,7 +55,7 @@ fn races_to_create() {
             let script = format!("domain {}; create {}; update 9 3; {before}", domain.name(), path.display());
             said.push(Process::run(&place, &script));
         }
-        // At the same time, to a few calls.
+        // The processes begin at the same time, up to a few calls.
         let time = SystemTime::now() + Duration::from_micros(400);
         for (key, process) in processes[..count].iter_mut().enumerate() {
             let time = time + Duration::from_micros(random.u64(..60));
@@ -75,27 +75,27 @@ fn races_to_create() {
     failures.end();
 }
 
-/// Where a process is held.
+/// The place where a process is held.
 #[derive(Clone, Copy, Debug)]
 enum Hold {
-    /// Before its system call of this number, of those that concern others.
+    /// Before the call with this number, of those that concern other processes.
     Call(usize),
-    /// When it has opened or created the pool.
+    /// After it has opened or created the pool.
     Opened,
-    /// Nowhere.
+    /// It is not held.
     Never,
 }
 
-/// What became of a process.
+/// A report about a process.
 enum News {
-    /// It is held.
+    /// It is held now.
     Held,
     /// It has found the pool locked.
     Locked,
     Ended,
 }
 
-/// A process that is traced, by a thread of its own.
+/// A process that a thread of its own traces.
 struct Held {
     news: Receiver<News>,
     go: Sender<()>,
@@ -121,7 +121,7 @@ impl Held {
                                 Hold::Never => false,
                             };
                             if is_here {
-                                // Nobody listens any more when the test has failed.
+                                // If the test has failed, nothing receives this.
                                 let _ = tell.send(News::Held);
                                 let _ = wait.recv();
                             }
@@ -144,20 +144,20 @@ impl Held {
         Self { news, go, tracer }
     }
 
-    /// Waits until there is something to tell of it, or long enough to see that it waits for the other one without a word.
+    /// Returns the next report, or `None` if there is none for so long that the process must be waiting for the other one.
     fn listen(&self) -> Option<News> {
         self.news.recv_timeout(Duration::from_millis(100)).ok()
     }
 
-    /// Lets it run to its end.
+    /// Lets the process run to its end, and returns its marks and the number of its calls.
     fn finish(self) -> (Vec<String>, usize) {
         let _ = self.go.send(());
         self.tracer.join().unwrap()
     }
 }
 
-/// Runs one process until it is held, another one until it is held or has come as far as it gets; then the first one as far as it
-/// gets, and then both to their ends. What they say, and the number of the first one's calls, if it was held at all.
+/// Runs one process until it is held, and then another one until it is held or cannot continue. Then runs the first one as far as possible, and then
+/// both to their ends. Returns their marks, if the first one was held at all, and the numbers of their calls.
 fn hold(folder: &Path, scripts: &[String; 2], holds: [Hold; 2]) -> (Option<[Vec<String>; 2]>, [usize; 2]) {
     let first = Held::start(folder, &scripts[0], holds[0]);
     let is_held = matches!(first.news.recv(), Ok(News::Held));
@@ -170,7 +170,8 @@ fn hold(folder: &Path, scripts: &[String; 2], holds: [Hold; 2]) -> (Option<[Vec<
     (is_held.then_some([said_first, said_second]), [calls_first, calls_second])
 }
 
-/// In each domain the other process is held once it has the pool, or never: at every fourth call, unless `STRANDLINE_CASES` is set.
+/// In each domain, the other process is held after it has opened the pool, or not at all. The first is held at every fourth call, or at each call if
+/// `STRANDLINE_CASES` is set.
 #[test]
 fn creation_beside_one_that_is_held_at_each_system_call() {
     let step = if std::env::var_os("STRANDLINE_CASES").is_some() { 1 } else { 4 };
@@ -191,7 +192,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
         failures.end();
     };
     std::thread::scope(|scope| {
-        // Between them they have all calls.
+        // Together these have all calls.
         let all = [
             (Domain::Sync, Hold::Never),
             (Domain::Process, Hold::Opened),
@@ -204,7 +205,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
     });
 }
 
-/// Any two system calls of two processes.
+/// Holds two processes at any two of their system calls.
 #[test]
 fn creation_beside_another_both_held() {
     let (mut random, mut failures) = (random("both held"), Failures::new("both held"));
@@ -215,7 +216,7 @@ fn creation_beside_another_both_held() {
         let folder = quick_folder();
         let path = pool_in(folder.path());
         let scripts = [turn(&path, domain, 1), turn(&path, domain, 2)];
-        // Most of what matters happens early.
+        // Most of the interesting calls are early.
         let mut call =
             |length: usize| if random.bool() { random.usize(1..=length) } else { random.usize(1..=60) };
         let calls = [call(length[0]), call(length[1])];
@@ -231,7 +232,7 @@ fn creation_beside_another_both_held() {
     failures.end();
 }
 
-/// A repair puts a new file in the pool's place: whoever opens the pool at any time before, amid or after gets that one, or an error.
+/// A repair puts a new file in the place of the pool. A process that opens the pool before, during or after that must get the new file, or an error.
 #[test]
 fn opening_beside_a_repair_both_held() {
     use std::os::unix::fs::FileExt;
@@ -244,7 +245,7 @@ fn opening_beside_a_repair_both_held() {
         let script = format!("domain {}; create {name}; update 9 3; close", domain.name());
         let mut bounds = Bounds::default();
         Process::run(folder.path(), &script).iter().for_each(|mark| bounds.hear(mark));
-        // What keeps it from being opened, and what only a check finds: the header's magic number, or a checkpoint slot.
+        // Damage that prevents opening, and damage that only a check finds: in the header's magic number, or in a checkpoint slot.
         let damaged = *random.choice(&[0, 4096, 8192]).unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().write_all_at(b"????", damaged).unwrap();
         let mut scripts = [turn(&path, domain, 1), format!("repair {name}")];
@@ -262,8 +263,8 @@ fn opening_beside_a_repair_both_held() {
     failures.end();
 }
 
-/// Whoever opens the pool while a repair is held near its end, where the new pool takes the old one's place, waits for it, or keeps what it
-/// has done.
+/// A process that opens the pool while a repair is held near its end, where the new pool replaces the old one, waits for the repair, or its changes
+/// are kept.
 #[test]
 fn opening_beside_a_repair_that_is_held_at_each_of_its_last_system_calls() {
     use std::os::unix::fs::FileExt;
@@ -293,7 +294,7 @@ fn opening_beside_a_repair_that_is_held_at_each_of_its_last_system_calls() {
     failures.end();
 }
 
-/// Two pools, two processes, one place for their backups: one of them wins, and the backup is its pool.
+/// Two processes copy two pools to the same place. One of them succeeds, and the backup is a copy of its pool.
 #[test]
 fn races_of_backups_to_one_target() {
     let (mut random, mut failures) = (random("backups"), Failures::new("backups"));
@@ -332,7 +333,7 @@ fn races_of_backups_to_one_target() {
     failures.end();
 }
 
-/// Repairs, and whoever opens the pool, at once.
+/// Repairs run at the same time as processes that open the pool.
 #[test]
 fn races_of_repairs() {
     let (mut random, mut failures) = (random("repairs"), Failures::new("repairs"));
@@ -369,8 +370,8 @@ fn races_of_repairs() {
                     || mark.contains(" repair ") && key < repairs
             });
             repaired += marks.iter().filter(|mark| mark.starts_with("done repair")).count();
-            // Whoever comes before the repair, or during one, may be told that the pool is damaged, or locked, or being
-            // repaired; but nothing else happens then.
+            // A process that comes before the repair, or during it, may get an error that the pool is damaged, locked, or being repaired, but no
+            // other error.
             if is_damaged {
                 marks.retain(|mark| !mark.starts_with("error"));
             }

@@ -1,4 +1,4 @@
-//! A process that is stopped at each of its system calls, by ptrace.
+//! A process that is stopped at each of its system calls, with ptrace.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 
 use super::child;
 
-/// A system call, about to run or done.
+/// A system call that is about to run, or has run.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub thread: Pid,
@@ -23,35 +23,35 @@ pub struct Call {
     pub arguments: [u64; 6],
 }
 
-/// Where a process was stopped.
+/// The place where a process was stopped.
 pub enum Stop {
     /// Before a system call.
     Entry(Call),
-    /// After it, with what it returned.
+    /// After a system call, with its result.
     Exit(Call, i64),
-    /// It is gone.
+    /// The process is gone.
     Ended,
 }
 
-/// A process under trace. Dropped, it is killed.
+/// A traced process. It is killed when it is dropped.
 pub struct Traced {
     child: Child,
     memory: File,
     threads: HashSet<Pid>,
-    /// The thread that was reported as stopped last.
+    /// The thread that was last reported as stopped.
     stopped: Option<Pid>,
-    /// The thread whose system call runs to its end before any other thread goes on.
+    /// The thread whose system call must end before any other thread continues.
     alone: Option<Pid>,
-    /// What each thread that is in a system call called.
+    /// The system calls that threads are in.
     running: HashMap<Pid, Call>,
-    /// The errors that calls which run are going to return.
+    /// The errors that running calls are going to return.
     failing: HashMap<Pid, i32>,
     ended: bool,
-    /// What it returned; `None`: it runs, or a signal ended it.
+    /// The exit status; `None` if the process still runs or a signal ended it.
     status: Option<i32>,
 }
 
-/// Whether `number` changes files, or is a mark: such calls run one at a time, so that their order is known.
+/// Returns whether `number` changes files, or is a mark. Such calls run one at a time, so that their order is known.
 pub fn changes_files(number: i64) -> bool {
     [
         libc::SYS_open,
@@ -91,7 +91,7 @@ pub fn changes_files(number: i64) -> bool {
     .contains(&number)
 }
 
-/// Whether other processes may see that a process makes this call, or it may see them by it.
+/// Returns whether other processes may notice this call, or the process may notice them by it.
 pub fn concerns_others(number: i64) -> bool {
     let own = [
         libc::SYS_mmap,
@@ -122,19 +122,19 @@ pub fn concerns_others(number: i64) -> bool {
 }
 
 impl Traced {
-    /// Starts a process in `folder` that runs `script`. It is stopped, and goes on with [`Traced::next`].
+    /// Starts a process in `folder` that runs `script`. The process is stopped, and continues with [`Traced::next`].
     pub fn start(folder: &Path, script: &str) -> Self {
         Self::start_command(child::command(folder), script)
     }
 
-    /// Starts this command, to which `script` is given line by line.
+    /// Starts this command, which gets `script` line by line.
     pub fn start_command(mut command: Command, script: &str) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: between fork and exec only a system call is made.
+        // SAFETY: between fork and exec, the closure makes only a system call.
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
         let mut child = command.spawn().expect("a process that ptrace may stop (a container must allow it)");
         let main = Pid::from_raw(child.id() as i32);
-        // Stopped at its exec.
+        // The process is stopped at its exec.
         let status = waitpid(main, Some(WaitPidFlag::__WALL)).unwrap();
         assert!(matches!(status, WaitStatus::Stopped(..)), "{status:?}");
         let options =
@@ -160,22 +160,22 @@ impl Traced {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Lets the stopped thread go on, and waits for the next stop of any.
+    /// Continues the stopped thread, and waits until any thread stops.
     pub fn next(&mut self) -> Stop {
         if let Some(thread) = self.stopped.take() {
-            // It may have been killed.
+            // The thread may have been killed.
             let _ = ptrace::syscall(thread, None);
         }
         loop {
             let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
-            // Alone: the others stay where they are stopped.
+            // If one thread must run alone, the others stay stopped.
             let status = waitpid(self.alone.unwrap_or(Pid::from_raw(-1)), Some(flags)).unwrap();
             match status {
                 WaitStatus::PtraceSyscall(thread) => {
                     let Ok(info) = ptrace::syscall_info(thread) else { continue };
                     self.stopped = Some(thread);
                     if info.op == libc::PTRACE_SYSCALL_INFO_ENTRY {
-                        // SAFETY: at an entry this is the member that the kernel has filled in.
+                        // SAFETY: at an entry the kernel has filled in this member.
                         let entry = unsafe { info.u.entry };
                         let call = Call { thread, number: entry.nr as i64, arguments: entry.args };
                         self.alone = changes_files(call.number).then_some(thread);
@@ -184,7 +184,7 @@ impl Traced {
                     }
                     if let Some(call) = self.running.remove(&thread) {
                         self.alone = None;
-                        // SAFETY: at an exit this is the member that the kernel has filled in.
+                        // SAFETY: at an exit the kernel has filled in this member.
                         let result = unsafe { info.u.exit }.sval;
                         let Some(error) = self.failing.remove(&thread) else {
                             return Stop::Exit(call, result);
@@ -223,23 +223,23 @@ impl Traced {
     }
 
     fn change_registers(thread: Pid, change: impl FnOnce(&mut libc::user_regs_struct)) {
-        // It may have been killed.
+        // The thread may have been killed.
         if let Ok(mut registers) = ptrace::getregs(thread) {
             change(&mut registers);
             let _ = ptrace::setregs(thread, registers);
         }
     }
 
-    /// Has the call at whose entry its thread is stopped return this error, whether the system runs it or not.
+    /// Makes the call at whose entry its thread is stopped return this error, whether or not the system runs it.
     pub fn fail(&mut self, call: &Call, error: i32, runs: bool) {
         if !runs {
-            // A call that does not exist.
+            // This call does not exist.
             Self::change_registers(call.thread, |registers| registers.orig_rax = u64::MAX);
         }
         self.failing.insert(call.thread, error);
     }
 
-    /// Kills it, where it is stopped, and waits for its end.
+    /// Kills the process where it is stopped, and waits for its end.
     pub fn kill(&mut self) {
         if self.ended {
             return;
@@ -250,17 +250,17 @@ impl Traced {
         while !matches!(self.next(), Stop::Ended) {}
     }
 
-    /// Bytes of its memory.
+    /// Reads bytes of the process's memory.
     pub fn read(&self, address: u64, bytes: u64) -> Vec<u8> {
         let mut all = vec![0; bytes as usize];
         self.memory.read_exact_at(&mut all, address).unwrap();
         all
     }
 
-    /// A string of its memory that a zero ends.
+    /// Reads a string of the process's memory that ends with a zero.
     pub fn read_text(&self, address: u64) -> String {
         let mut text = Vec::new();
-        // Up to the next page, which may not be there.
+        // Reads up to the next page, which may not be mapped.
         let mut at = address;
         loop {
             let piece = self.read(at, 4096 - at % 4096);
@@ -273,7 +273,7 @@ impl Traced {
         }
     }
 
-    /// What it is saying, if this call is a mark.
+    /// Returns the mark that this call writes, if it does.
     pub fn mark(&self, call: &Call) -> Option<String> {
         let is_mark = call.number == libc::SYS_write && call.arguments[0] == 2;
         is_mark.then(|| {
@@ -281,17 +281,17 @@ impl Traced {
         })
     }
 
-    /// What it has returned; `None`: it has not ended, or a signal has ended it.
+    /// Returns the exit status, or `None` if the process still runs or a signal has ended it.
     pub fn status(&self) -> Option<i32> {
         self.status
     }
 
-    /// The path at which this process finds the file behind a descriptor of that one.
+    /// Returns a path at which this process finds the file behind a descriptor of the traced process.
     pub fn descriptor(&self, descriptor: u64) -> String {
         format!("/proc/{}/fd/{}", self.id(), descriptor as i32)
     }
 
-    /// Its identity, for paths in `/proc`.
+    /// Returns the process's identifier, for paths in `/proc`.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

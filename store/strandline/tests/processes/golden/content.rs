@@ -1,4 +1,4 @@
-//! The contents of golden pools: one description, from which a version writes the pools and each later version checks them.
+//! The contents of golden pools. One description serves both the version that writes the pools and later versions that check them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -12,14 +12,14 @@ use strandline::{
     Vector, View,
 };
 
-/// True if the contents are written, or compared with what a pool holds.
+/// Selects whether the contents are written, or compared with those of a pool.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Pass {
     Write,
     Compare,
 }
 
-/// A table with these rows, in the order of their keys.
+/// Writes or compares a table with these rows, in the order of their keys.
 fn table<K, V>(db: &Database, pass: Pass, name: &str, rows: &[(K, V)]) -> Result<()>
 where
     K: Key + PartialEq + Debug,
@@ -35,13 +35,13 @@ where
     Ok(())
 }
 
-/// The row `number` of version `version`, of up to `bytes` bytes.
+/// Returns row `number` of version `version`, which has up to `bytes` bytes.
 fn row(version: u64, number: u64, bytes: u64) -> Vec<u8> {
     let bytes = 1 + (number * 7919 + version) % bytes;
     (0..bytes).map(|at| (version * 29 + number * 13 + at / 64) as u8 | 1).collect()
 }
 
-/// The table `name` with `count` rows of one version. They replace those of the version before.
+/// Writes or compares the table `name` with `count` rows of one version. They replace those of the previous version.
 pub fn rows(db: &Database, pass: Pass, name: &str, version: u64, count: u64, bytes: u64) -> Result<()> {
     let rows: Vec<_> = (0..count).map(|number| (number, row(version, number, bytes))).collect();
     table(db, pass, name, &rows)
@@ -165,7 +165,7 @@ fn crates() -> Crates {
     }
 }
 
-/// All types as values and, where they can be, as keys; a multimap, a queue, and a value that takes many pages.
+/// Writes or compares all types as values and, where possible, as keys; a multimap, a queue, and a value that takes many pages.
 pub fn database(db: &Database, pass: Pass) -> Result<()> {
     let [lowest, highest] = numbers();
     table(db, pass, "numbers", &[(1u64, lowest), (2, highest)])?;
@@ -288,7 +288,7 @@ fn compare<'p>(tx: &View<'p>, root: Ptr<'p, Root<'p>>) -> Result<()> {
     Ok(())
 }
 
-/// All collections in a store.
+/// Writes or compares all collections in a store.
 pub fn store(path: &std::path::Path, options: &Options, pass: Pass) -> Result<()> {
     let store = match pass {
         Pass::Write => Store::<Root>::create_new(path, options, make)?,

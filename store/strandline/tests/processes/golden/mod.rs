@@ -1,13 +1,14 @@
-//! Golden pools: pools that each version has written keep opening, or are refused, and none of their data is lost or changed.
+//! Golden pools: pools that earlier versions have written still open, or are refused, and none of their data is lost or changed.
 //!
-//! `tests/golden` has a folder for each version of the format, and in it one for each kind of pool: closed, and killed while it did what [`KINDS`] names. A
-//! version that changes the format writes its own:
+//! `tests/golden` has a folder for each version of the format, and in it one for each kind of pool: closed, or killed during the operation that
+//! [`KINDS`] names. A version that changes the format writes its own pools:
 //!
 //! ```text
 //! cargo test -p strandline --test processes golden::write -- --ignored
 //! ```
 //!
-//! Files of pools are sparse: the lines of 64 bytes that are not all zeros are kept, each after its number, and first the length of the file.
+//! Files of pools are sparse. Only the lines of 64 bytes that are not all zeros are kept, each after its number, and before them the length of the
+//! file.
 
 mod content;
 
@@ -20,10 +21,10 @@ use strandline_core::scheme::Schemes;
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options};
 
-/// The oldest version of the format whose pools open.
+/// The oldest version of the format that can still be opened.
 const OLDEST: u64 = 5;
 const LINE: usize = 64;
-/// Says to a process which kind of pool it writes.
+/// The environment variable that tells a process which kind of pool to write.
 const KIND: &str = "STRANDLINE_GOLDEN_KIND";
 /// The process writes this before the call at which it is killed.
 const READY: &[u8] = b"ready\n";
@@ -32,7 +33,7 @@ const READY: &[u8] = b"ready\n";
 struct Kind {
     name: &'static str,
     domain: Domain,
-    /// Writes a new pool, or compares one. Closes it, unless the process is killed before.
+    /// Writes a new pool, or compares an existing one. Closes it, unless the process is killed before.
     run: fn(&Path, &Options, Pass) -> Result<()>,
     /// True if the process is killed before it closes the pool.
     #[cfg_attr(
@@ -55,7 +56,7 @@ const KINDS: [Kind; 9] = [
 ];
 
 impl Kind {
-    /// Small, so that the files are.
+    /// Small sizes, so that the files are small.
     fn options(&self) -> Options {
         Options {
             geometry: Geometry { size: 4 << 20, logs: 2, log_bytes: 1 << 15, chunk_bytes: 1 << 14 },
@@ -82,12 +83,12 @@ fn open(path: &Path, options: &Options, pass: Pass) -> Result<Database> {
     }
 }
 
-/// Says so: what follows is where the process is killed.
+/// Reports that the process is ready: the call at which it is killed follows.
 fn ready() {
     std::io::Write::write_all(&mut std::io::stderr(), READY).unwrap();
 }
 
-/// Compares nothing more but the database with itself, and closes it.
+/// Checks the database itself without comparing its contents, and closes it.
 fn close(db: &Database) -> Result<()> {
     assert_eq!(db.check()?, [""; 0]);
     assert_eq!(db.lost_memory()?.blocks, 0);
@@ -100,14 +101,14 @@ fn database(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// The third file has a checksum of each page.
+/// A pool whose third file has a checksum of each page.
 fn checksums(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     content::rows(&db, pass, "rows", 1, 40, 200)?;
     close(&db)
 }
 
-/// The second version of the rows is in the log, and in pages that no checkpoint slot covers yet.
+/// A pool where the second version of the rows is in the log, and in pages that no checkpoint slot covers yet.
 fn checkpoint(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     if pass == Pass::Write {
@@ -121,7 +122,7 @@ fn checkpoint(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// The first version of the rows is what a snapshot still needs, and the second is in the log alone.
+/// A pool where a snapshot still needs the first version of the rows, and the second is only in the log.
 fn snapshot(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     if pass == Pass::Write {
@@ -135,7 +136,7 @@ fn snapshot(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// The file is longer than anything in it says, for a transaction that has not committed.
+/// A pool whose file is longer than its content says, for a transaction that has not committed.
 fn growth(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     if pass == Pass::Write {
@@ -149,7 +150,7 @@ fn growth(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// Chunks are held while their disk space is given back.
+/// A pool where chunks are held while their disk space is released.
 fn compaction(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     if pass == Pass::Write {
@@ -164,7 +165,7 @@ fn compaction(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// A transaction that no log holds has stored some of its words in the file, and keeps in the journal what was there.
+/// A pool where a transaction that does not fit into a log has stored some of its words in the file, and keeps their old values in the undo journal.
 fn large(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     if pass == Pass::Write {
@@ -177,7 +178,7 @@ fn large(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// The logs inside the pool have transactions that recovery replays.
+/// A pool whose internal logs have transactions that recovery replays.
 fn process(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     let db = open(path, options, pass)?;
     if pass == Pass::Write {
@@ -189,7 +190,7 @@ fn process(path: &Path, options: &Options, pass: Pass) -> Result<()> {
     close(&db)
 }
 
-/// The version of the format that new pools have.
+/// Returns the version of the format of new pools.
 fn format_version() -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let pool = folder.path().join("pool");
@@ -201,7 +202,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// The names in a folder.
+/// Returns the names in a folder.
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut names: Vec<String> =
@@ -255,7 +256,7 @@ fn pools_of_each_version_open_or_are_refused() {
                 );
                 continue;
             }
-            // Recovered or upgraded by the first, and closed by it.
+            // The first round recovers or upgrades the pool, and closes it.
             for _ in 0..2 {
                 (kind.run)(&pool, &options, Pass::Compare)
                     .unwrap_or_else(|error| panic!("{context}: {error:#}"));
@@ -275,7 +276,8 @@ mod write {
     use super::*;
     use crate::files::trace::{Call, Stop, Traced};
 
-    /// Returns whether to kill the process that writes such a pool before this call. `before`: the length of its heap file when it was ready.
+    /// Returns whether to kill the process that writes a pool of this kind before this call. `before` is the length of its heap file when it was
+    /// ready.
     fn is_end(kind: &str, call: &Call, pool: &Path, before: u64) -> bool {
         let heap = std::fs::File::open(pool).unwrap();
         let slots = [4096, 8192];
@@ -297,7 +299,7 @@ mod write {
         }
     }
 
-    /// Runs in the other process, and returns at once in the test.
+    /// Runs in the other process. In the test itself it returns immediately.
     #[test]
     fn child() {
         let Ok(name) = std::env::var(KIND) else { return };
@@ -332,7 +334,7 @@ mod write {
             command.current_dir(folder.path()).env(KIND, kind.name);
             let pool = folder.path().join("pool");
             let (mut traced, mut before, mut is_killed) = (Traced::start_command(command, ""), None, false);
-            // Before and after two writes of a large transaction.
+            // The kill is before or after one of two writes of a large transaction.
             let mut left = if kind.name == "large-transaction" { 4 } else { 1 };
             while let Stop::Entry(call) | Stop::Exit(call, _) = traced.next() {
                 match before {
