@@ -45,7 +45,7 @@ fn model(name: &str) -> Model {
     }
 }
 
-/// How many steps of progress one recording has.
+/// The number of steps of progress that one recording has.
 const STEPS: u64 = 20;
 
 pub fn steps(session: &Session) -> u64 {
@@ -62,7 +62,7 @@ fn is_judged(workload: &str) -> bool {
     WORKLOADS.iter().any(|(name, _)| *name == workload)
 }
 
-/// How many items New Order's tables have: as many as the authors' published program.
+/// The number of items that New Order's tables have: as many as the authors' published program.
 const ITEMS: u64 = 10_000;
 /// The maximum of recorded transactions of workloads that are only shown, in full and quickly. With indexes a New Order has ten times as many events.
 const BESIDE: [u64; 2] = [20_000, 5_000];
