@@ -269,7 +269,7 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
         });
         Panel {
             title: match rates {
-                Rates::Native => format!("{workload_name}, {label}"),
+                Rates::Native => format!("{workload_name}, {label}, this processor"),
                 Rates::Simulated => format!("{workload_name}, {label}, simulated machine"),
             },
             form: Form::Lines,
@@ -290,4 +290,25 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
         }
     }
     panels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same curves are drawn by the rates of two processors.
+    #[test]
+    fn each_panel_says_whose_rates_it_shows() {
+        let mut all = Measurements::default();
+        let setting = setting(WORKLOADS[0].0, MODELS[0].0);
+        for rates in [Rates::Native, Rates::Simulated] {
+            let key =
+                Key { figure: FIGURE, setting: &setting, system: DESIGNS[0].0, quantity: rates.quantity() };
+            all.add(key, ANY, Spread::exactly(1.0));
+        }
+        let titles: Vec<String> = draw(&all).into_iter().map(|panel| panel.title).collect();
+        let of = |place: &str| titles.iter().filter(|title| title.ends_with(place)).count();
+        assert_eq!((of("this processor"), of("simulated machine")), (titles.len() / 2, titles.len() / 2));
+        assert!(!titles.is_empty());
+    }
 }
