@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+DIAGRAMS = ("flowchart ", "sequenceDiagram", "stateDiagram-v2")
 SEARCHED = ["fsync", "checkpoint", "snapshot", "atom"]
 docs, book = Path(sys.argv[1]), Path(sys.argv[2])
 wrong = []
@@ -26,10 +27,15 @@ class Page(HTMLParser):
 
 # `toc.html` is a frame for browsers without scripts, and the printed page has all others' headings.
 pages = {path.resolve(): Page(path) for path in book.rglob("*.html") if path.name not in ("toc.html", "print.html", "404.html")}
+diagrams = 0
 for source in docs.rglob("*.md"):
     page = (book / source.relative_to(docs)).with_suffix(".html")
     if source.name != "SUMMARY.md" and page.resolve() not in pages:
         wrong.append(f"{source.name} is not in docs/SUMMARY.md")
+    for diagram in re.findall(r"^```mermaid\n(.*)", source.read_text(), re.MULTILINE):
+        diagrams += 1
+        if not diagram.startswith(DIAGRAMS) or 'class="language-mermaid"' not in page.read_text():
+            wrong.append(f"{source.name}: a diagram that begins with {diagram}")
 checked = 0
 for path, page in pages.items():
     for link in page.links:
@@ -53,6 +59,6 @@ for word in SEARCHED:
         node = node.get(letter, {})
     if not node.get("df"):
         wrong.append(f"the search does not find {word}")
-print(f"{len(pages)} pages, {checked} links, {len(SEARCHED)} searches")
+print(f"{len(pages)} pages, {checked} links, {diagrams} diagrams, {len(SEARCHED)} searches")
 if wrong or checked < 1000:
     sys.exit("\n".join(wrong) or f"{checked} links were found")

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
 
 /// Larger than the descriptors that programs close in loops.
 const DESCRIPTOR: i32 = 900;
-/// How many frames of a call are recorded, at most.
+/// The number of frames of a call that are recorded, at most.
 const FRAMES: usize = 16;
 /// The length of a line in bytes, at most.
 const LINE: usize = 4096;
@@ -94,7 +94,7 @@ pub fn say(text: &str) {
 }
 
 thread_local! {
-    /// How many nested calls of recorded functions this thread is in. A recorded function may call others, which are part of it.
+    /// The number of nested calls of recorded functions that this thread is in. A recorded function may call others, which are part of it.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 
 use crate::recording::{self, Digits, Place};
 
-/// How many mappings of the pool may exist at a time, at most.
+/// The number of mappings of the pool that may exist at a time, at most.
 const REGIONS: usize = 32;
-/// How many bytes of a store one line of the recording holds.
+/// The number of bytes of a store that one line of the recording holds.
 const CHUNK: usize = 1024;
 /// Bytes of a page.
 pub const PAGE: usize = 4096;

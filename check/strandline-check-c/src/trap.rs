@@ -12,7 +12,7 @@ use libc::{siginfo_t, ucontext_t};
 use crate::recording::{self, Place};
 use crate::regions::{self, PAGE, Regions, is_held};
 
-/// How many pages one instruction may store to, at most.
+/// The number of pages that one instruction may store to, at most.
 const PAGES: usize = 4;
 /// The processor's flag to stop after the next instruction.
 const TRAP: i64 = 1 << 8;

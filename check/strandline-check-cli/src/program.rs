@@ -50,7 +50,7 @@ pub struct Arguments {
     /// Record only the stores that the header's macros and libpmem's functions make
     #[arg(long)]
     only_marked: bool,
-    /// What a power failure may tear apart: `line`, `word` or `flush-on-fail`
+    /// The parts of memory that a power failure may tear: `line`, `word` or `flush-on-fail`
     #[arg(long, default_value = "line", add = names(setting_names))]
     setting: Setting,
     /// Power failures during recovery, at most, each in the recovery from the one before; 0 to 10

@@ -12,9 +12,9 @@ const LONG: Duration = Duration::from_secs(3);
 /// Longer than an exploration takes, even under valgrind.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How many lines a scan loads.
+/// The number of lines that a scan loads.
 const LINES: u64 = 1000;
-/// How many lines the program stores to. The number of states is two to this power.
+/// The number of lines that the program stores to. The number of states is two to this power.
 const OPEN: u64 = 14;
 
 /// Stores to the first words of lines that lie apart.

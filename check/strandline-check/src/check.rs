@@ -8,8 +8,8 @@ use crate::coverage::{Coverage, Verdict, explored};
 use crate::data_race::DataRace;
 use crate::finding::{Finding, PerformanceFinding};
 use crate::x86::Crashed;
+use crate::x86::checked_program::{self, CheckedProgram, Explored, Reach, Run};
 use crate::x86::explorer::Counts;
-use crate::x86::own::{self, Explored, Own, Reach, Run};
 use crate::x86::replay::{BadReplay, Replay};
 
 /// The environment in which the code of a [`Check`] runs: persistent memory ([`OnPmem`]) or, with the feature `store`, a database (`OnDatabase`).
@@ -115,7 +115,7 @@ impl<'r> Histories<'r> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// What was explored.
+    /// The counts of the exploration.
     pub counts: Counts,
     /// Counts of the operations in all runs.
     pub coverage: Coverage,
@@ -324,15 +324,15 @@ impl<'a, T: Target> Check<'a, T> {
     /// Runs `histories` of `own`, and calls `each` with each run.
     pub(crate) fn run(
         &self,
-        own: &Own<'_>,
+        checked: &CheckedProgram<'_>,
         reach: &Reach,
         histories: Histories<'_>,
         each: &mut dyn FnMut(&Run),
     ) -> Explored {
         match histories.0 {
-            Choice::All => own::exhaust(own, reach, self.preemptions, each),
-            Choice::Sampled(runs) => own::sample(own, reach, (self.seed, runs), each),
-            Choice::Replayed(replay) => own::replay(own, replay, each),
+            Choice::All => checked_program::exhaust(checked, reach, self.preemptions, each),
+            Choice::Sampled(runs) => checked_program::sample(checked, reach, (self.seed, runs), each),
+            Choice::Replayed(replay) => checked_program::replay(checked, replay, each),
         }
     }
 }

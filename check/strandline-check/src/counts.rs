@@ -1,6 +1,6 @@
-//! What an exploration counts.
+//! The counts of an exploration.
 
-/// What was explored.
+/// The counts of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub struct Counts {
     /// these differ only in words that neither loads, at crash points whose search was complete. For a recorded program, their image is that of an
     /// earlier state. `u64::MAX` means that many or more.
     pub equal_states: u64,
-    /// How many of `states` had a power failure during recovery, too.
+    /// The number of `states` that had a power failure during recovery, too.
     pub nested: u64,
     /// Crash points that have more states than were judged.
     pub cut_short: u64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::Setting;
-use crate::x86::own::Run;
+use crate::x86::checked_program::Run;
 use crate::x86::replay::Replay;
 use crate::x86::{RacingAccess, Source};
 

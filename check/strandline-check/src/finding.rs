@@ -7,11 +7,11 @@ use strandline_core::memory::Operation;
 
 use crate::Setting;
 use crate::pmem::Repair;
-use crate::x86::caught::Stopped;
 use crate::x86::cause::{Case, Done, Recovery, Strict, What};
 use crate::x86::crash::Decision;
 use crate::x86::explorer::{Broken, Judge};
-use crate::x86::missing::Missing;
+use crate::x86::missing_flush::Missing;
+use crate::x86::panics::Stopped;
 use crate::x86::replay::Replay;
 use crate::x86::trace::{Mark, Store, Trace};
 use crate::x86::{Site, Source, Waste};

@@ -12,12 +12,12 @@ use crate::coverage::Coverage;
 use crate::data_race::DataRaces;
 use crate::finding::{Finding, Performance, Trials};
 use crate::pmem::{Pmem, PmemState, Repair, VOLATILE_BYTES};
-use crate::x86::caught::caught;
 use crate::x86::cause::Case;
-use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Reach, Run};
+use crate::x86::checked_program::{self, CheckedProgram, Explored, Interleaving, ProgramJudge, Reach, Run};
+use crate::x86::invariant_coverage::{Object, unnoticed};
+use crate::x86::panics::catch_panic;
 use crate::x86::replay::Replay;
 use crate::x86::trace::Trace;
-use crate::x86::unnoticed::{Object, unnoticed};
 use crate::x86::world::X86World;
 
 /// Options that exist only for programs on persistent memory.
@@ -47,11 +47,11 @@ impl Target for OnPmem {
         let setting = replayed.map_or(check.options.setting, |replay| replay.setting);
         let (began, mut seen) = (Instant::now(), Seen::default());
         let reach = &check.reach_on_pmem();
-        let explored = check.own(&[], setting, |own| {
+        let explored = check.with_program(&[], setting, |checked| {
             let each = &mut |run: &Run| check.look(&mut seen, run, setting);
-            let mut explored = check.run(own, reach, histories, each);
+            let mut explored = check.run(checked, reach, histories, each);
             if replayed.is_none() {
-                own::shrink(own, reach, &mut explored);
+                checked_program::shrink(checked, reach, &mut explored);
             }
             explored
         });
@@ -64,12 +64,14 @@ impl Target for OnPmem {
             ..reach.clone()
         };
         let repaired = |repair: Repair| {
-            let run = |own: &Own<'_>| check.run(own, reach, again, &mut |_| ());
-            check.own(&[repair], setting, run).broken.is_none()
+            let run = |checked: &CheckedProgram<'_>| check.run(checked, reach, again, &mut |_| ());
+            check.with_program(&[repair], setting, run).broken.is_none()
         };
         let finding = check.finding(&explored, setting, &repaired);
         let notes = match (&finding, replayed) {
-            (None, None) => check.own(&[], setting, |own| unnoticed(own, |trace| check.objects(trace))),
+            (None, None) => {
+                check.with_program(&[], setting, |checked| unnoticed(checked, |trace| check.objects(trace)))
+            }
             _ => Vec::new(),
         };
         let (counts, time) = (explored.counts, began.elapsed());
@@ -78,7 +80,7 @@ impl Target for OnPmem {
     }
 }
 
-/// How many states, and how much time, the trial of a repair takes at least.
+/// The least number of states, and the least time, that the trial of a repair takes.
 pub(crate) const REPAIRED: u64 = 1 << 12;
 pub(crate) const REPAIRED_TIME: Duration = Duration::from_secs(2);
 
@@ -144,12 +146,16 @@ impl Check<'_> {
         let (broken, delays) = (explored.broken.as_deref()?, explored.delays);
         let schedule = &broken.schedule;
         let is_clean_by_line = || {
-            let by_line = |own: &Own<'_>| own::one_schedule(own, &self.reach_on_pmem(), schedule, delays);
-            self.own(&[], Setting::Line, by_line).is_ok()
+            let by_line = |checked: &CheckedProgram<'_>| {
+                checked_program::one_schedule(checked, &self.reach_on_pmem(), schedule, delays)
+            };
+            self.with_program(&[], Setting::Line, by_line).is_ok()
         };
         let is_clean_in_turn = || {
-            let in_turn = |own: &Own<'_>| own::exhaust(own, &self.reach_on_pmem(), 0, |_| ());
-            self.threads > 1 && self.own(&[], setting, in_turn).broken.is_none()
+            let in_turn = |checked: &CheckedProgram<'_>| {
+                checked_program::exhaust(checked, &self.reach_on_pmem(), 0, |_| ())
+            };
+            self.threads > 1 && self.with_program(&[], setting, in_turn).broken.is_none()
         };
         let trials = Trials {
             setting,
@@ -160,9 +166,9 @@ impl Check<'_> {
             repairs_recovery: true,
         };
         let replay = Replay::new((setting, self.threads), broken, delays);
-        Some(self.own(&[], setting, |own| {
-            let run = own.run(Interleaving::guided(schedule, delays));
-            Finding::new(&Case::new(OwnJudge(own), &run, broken), &trials, &replay, explored.seed)
+        Some(self.with_program(&[], setting, |checked| {
+            let run = checked.run(Interleaving::guided(schedule, delays));
+            Finding::new(&Case::new(ProgramJudge(checked), &run, broken), &trials, &replay, explored.seed)
         }))
     }
 
@@ -190,10 +196,15 @@ impl Check<'_> {
     }
 
     /// Passes `body` the program with `repairs`.
-    fn own<R>(&self, repairs: &[Repair], setting: Setting, body: impl FnOnce(&Own<'_>) -> R) -> R {
+    fn with_program<R>(
+        &self,
+        repairs: &[Repair],
+        setting: Setting,
+        body: impl FnOnce(&CheckedProgram<'_>) -> R,
+    ) -> R {
         let how = (self.options.omitted.as_deref(), repairs);
         let alone = (None, &[][..]);
-        let own = Own {
+        let checked = CheckedProgram {
             image: self.image(),
             volatile_bytes: VOLATILE_BYTES,
             setting,
@@ -215,7 +226,7 @@ impl Check<'_> {
             name: &|word| self.name(word),
             every_access: true,
         };
-        body(&own)
+        body(&checked)
     }
 
     /// Returns the memory after the set-up.
@@ -225,7 +236,7 @@ impl Check<'_> {
         let hosted: Rc<dyn World> = world.clone();
         let memory = Hosted::new(hosted, 0);
         let set_up = self.set_up.as_ref();
-        let ran = caught(|| {
+        let ran = catch_panic(|| {
             set_up.map(|set_up| set_up(&Pmem::new(&memory, 0, (None, &[]), &PmemState::new(true))))
         });
         if let Err(stopped) = ran {

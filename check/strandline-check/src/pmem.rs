@@ -5,17 +5,17 @@ use std::panic::Location;
 
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step, VolatileAddress, WindowView};
 
-use crate::x86::caught::Stopped;
+use crate::x86::panics::Stopped;
 use crate::x86::site::{self, Site, Source};
 
-/// How many locks and volatile words a program has.
+/// The number of locks and volatile words that a program has.
 pub(crate) const LOCKS: u64 = 64;
 pub(crate) const VOLATILE_WORDS: u64 = 512;
 
 /// The bytes of a program's volatile memory: its locks, each on a line, followed by its words.
 pub(crate) const VOLATILE_BYTES: u64 = 64 * LOCKS + 8 * VOLATILE_WORDS;
 
-/// How many operations one recovery or invariant may perform before it counts as endless.
+/// The number of operations that one recovery or invariant may perform before it counts as endless.
 const PATIENCE: i64 = 10_000_000;
 
 /// A change of a program that a finding advises: flushes and fences after a source line.

@@ -207,7 +207,7 @@ struct Relation<'a> {
 /// For each persist the persists ordered before it; and for each waiting event the persists that it makes durable.
 type Order = (Vec<NodeSet>, Vec<(usize, NodeSet)>);
 
-/// How many barriers, strands and commits a thread has executed.
+/// The numbers of barriers, strands and commits that a thread has executed.
 #[derive(Clone, Copy, Default)]
 struct Marks {
     barriers: usize,

@@ -14,8 +14,8 @@ pub enum Model {
     Epoch,
     /// Like epoch persistency, but a new strand clears the thread's order so far (section 4.3, equation 9).
     Strand {
-        /// How many strands a hardware thread keeps apart: the n-th strand that has a persist waits for the persists of strand n − `strands`. `None`:
-        /// unlimited.
+        /// The number of strands that a hardware thread keeps apart: the n-th strand that has a persist waits for the persists of strand n −
+        /// `strands`. `None`: unlimited.
         strands: Option<NonZeroU32>,
     },
     /// Intel's clwb, sfence, pcommit, sfence (section 4.4): a store becomes visible only after the persists that an earlier sync barrier covers are

@@ -13,7 +13,7 @@ pub struct Curve {
     pub volatile_rate: f64,
     /// Persist epochs on the critical path, per transaction.
     pub epochs_per_transaction: f64,
-    /// Whether persists stall execution (eager sync).
+    /// True if persists stall execution (eager sync).
     pub stalls: bool,
 }
 

@@ -91,8 +91,11 @@ fn printed(value: f64) -> String {
     if value.abs() >= 1e4 { readable(value) } else { value.to_string() }
 }
 
-/// Formats a number with a readable number of digits.
+/// Formats a number with a readable number of digits. Infinite numbers, and those that are none, are a dash.
 pub fn readable(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
     let magnitude = value.abs();
     if magnitude >= 1e4 {
         let whole = format!("{value:.0}");
@@ -132,5 +135,6 @@ mod tests {
         let all = [0.397, 1.863, 2.0, 49.81, 150.0, 1_048_576.0, -12345.6, 0.0];
         let texts: Vec<_> = all.iter().map(|&number| readable(number)).collect();
         assert_eq!(texts, ["0.397", "1.86", "2", "49.8", "150", "1,048,576", "-12,346", "0"]);
+        assert_eq!([f64::INFINITY, f64::NAN].map(readable), ["–", "–"]);
     }
 }

@@ -12,7 +12,7 @@ pub enum Error {
     /// The operating system returned an error.
     #[error("cannot {what}: {error}")]
     Io {
-        /// What was attempted, as a verb and its object.
+        /// The attempted action, as a verb and its object.
         what: String,
         /// The operating system's error.
         error: std::io::Error,

@@ -4,7 +4,7 @@ use crate::claim::{Claim, readable};
 use crate::reading::Reading;
 use crate::verdict::{self, Baseline, Verdict};
 
-/// What was measured for a claim.
+/// A measurement for a claim.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 #[serde(untagged)]
 pub enum Measured {
@@ -31,7 +31,7 @@ impl Measured {
 pub struct Order {
     /// The order, in words.
     pub order: String,
-    /// Whether it is true; `None` if it could not be measured.
+    /// True if the order holds; `None` if it could not be measured.
     pub holds: Option<bool>,
 }
 
@@ -105,11 +105,11 @@ impl std::fmt::Display for Setting {
 /// A claim's verdict, with what led to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// What was measured.
+    /// The measured numbers.
     pub measured: Measured,
     /// True if the claim holds according to the measurement.
     pub verdict: Verdict,
-    /// Whether it was measured natively while other programs ran.
+    /// True if it was measured natively while other programs ran.
     pub noisy: bool,
     /// The orders that a trend states, each with whether it holds.
     pub orders: Vec<Order>,

@@ -46,7 +46,7 @@ impl Spread {
     }
 }
 
-/// What a series describes.
+/// The subject of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     /// The id of the figure that the series belongs to.

@@ -10,7 +10,8 @@ use crate::error::Error;
 use crate::measurements::Measurements;
 use crate::verdict::Verdict;
 
-/// How many processors other programs may use, on average, without the machine counting as loaded; an idle system's services need a fraction of that.
+/// The number of processors that other programs may use, on average, without the machine counting as loaded; an idle system's services need a
+/// fraction of that.
 const OTHERS: f64 = 0.1;
 /// How often repetitions are redrawn.
 const DRAWS: usize = 100;

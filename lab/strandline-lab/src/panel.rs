@@ -14,7 +14,7 @@ pub enum Form {
 /// One plot of a figure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What the figure shows, in a few words.
+    /// The panel's subject, in a few words.
     pub title: String,
     /// Bars or lines.
     pub form: Form,

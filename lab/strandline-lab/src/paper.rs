@@ -23,7 +23,7 @@ pub struct Paper {
     pub citation: &'static str,
     /// The path of the page about it, relative to the project's first page.
     pub page: &'static str,
-    /// What was built, on which machine, and how that differs from the paper's.
+    /// The implementation, its machine, and their differences from the paper's.
     pub setting: &'static str,
     /// Its figures, in the paper's order.
     pub figures: &'static [FigureSpec],
@@ -78,7 +78,7 @@ pub struct FigureSpec {
     pub id: &'static str,
     /// The number in the paper.
     pub number: &'static str,
-    /// What the figure shows, in a few words.
+    /// The figure's subject, in a few words.
     pub title: &'static str,
     /// How it is measured here.
     pub method: &'static str,
@@ -97,7 +97,7 @@ pub struct ClaimSpec {
     pub id: &'static str,
     /// The figure that the claim needs; `None` for claims about the code.
     pub figure: Option<&'static str>,
-    /// Where it is judged.
+    /// The place where it is judged.
     pub venue: Venue,
     /// True if the verdict depends on a run, or cannot come out otherwise.
     pub basis: Basis,

@@ -33,11 +33,11 @@ pub struct Pace {
     pub warm_up: Duration,
     /// The part that counts.
     pub duration: Duration,
-    /// How many repetitions there are, interleaved with those of everything that is compared.
+    /// The number of repetitions, interleaved with those of everything that is compared.
     pub repetitions: u64,
 }
 
-/// How many repetitions a measurement has by which no claim is judged: enough for a median.
+/// The number of repetitions of a measurement that judges no claim: enough for a median.
 const BESIDE: u64 = 3;
 
 impl Pace {
@@ -58,7 +58,7 @@ pub struct Session {
     pub effort: Effort,
     /// Seeds the workloads' random numbers.
     pub seed: u64,
-    /// How many transactions to record, if set.
+    /// The number of transactions to record, if set.
     pub transactions: Option<u64>,
     /// Processors that threads can run on at the same time.
     pub cores: u64,

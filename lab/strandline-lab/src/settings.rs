@@ -16,7 +16,7 @@ pub enum Simulation {
     Nothing,
 }
 
-/// What to reproduce, and how.
+/// The papers to reproduce, and the settings of the run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// How much is measured: in full, or quickly.
@@ -27,9 +27,9 @@ pub struct Settings {
     pub claims: Vec<String>,
     /// The figures to measure, without judging claims; empty for all.
     pub figures: Vec<String>,
-    /// How many transactions to record for figures that count recorded ones, instead of the effort's number.
+    /// The number of transactions to record for figures that count recorded ones, instead of the effort's number.
     pub transactions: Option<u64>,
-    /// What is simulated beside native measurements.
+    /// The runs that are simulated beside native measurements.
     pub simulation: Simulation,
     /// True to judge claims also under all readings of the papers' texts.
     pub readings: bool,

@@ -12,7 +12,7 @@ pub enum Site {
     Simulated,
 }
 
-/// Where a claim is judged, and why there.
+/// The place where a claim is judged, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Venue {
     /// The place.

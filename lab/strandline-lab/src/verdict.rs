@@ -89,7 +89,7 @@ impl Basis {
     }
 }
 
-/// How many claims have which verdict. Measured claims are counted apart from constants, closed forms and constructions, and from those by which
+/// The number of claims with each verdict. Measured claims are counted apart from constants, closed forms and constructions, and from those by which
 /// parameters were chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Score {
@@ -172,7 +172,7 @@ pub const TOLERANCE: f64 = 0.10;
 /// By how much one number must exceed another for a trend's order to hold.
 pub const MARGIN: f64 = 0.02;
 
-/// How many seeds an order must hold with if its numbers are simulated.
+/// The number of seeds that an order must hold with if its numbers are simulated.
 pub const SEEDS: u64 = 3;
 
 /// Returns whether `one` is above `other`, neither of them negative, by [`MARGIN`] or more.

@@ -3,7 +3,7 @@
 use strandline_core::log::{LogFull, ThreadLog};
 use strandline_core::memory::{Memory, PersistentAddress};
 
-/// How many words an entry has: its address and its value.
+/// The number of words that an entry has: its address and its value.
 const ENTRY_WORDS: u64 = 2;
 
 /// The words that the running transaction writes, in the order of their first writes. The location of a value is its index. The area reports each

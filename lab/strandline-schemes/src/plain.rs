@@ -30,7 +30,7 @@ pub struct Program {
     pub flushes: bool,
 }
 
-/// Which locks a plain program takes before a critical section.
+/// The locks that a plain program takes before a critical section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Locking {
     /// One lock for everything.
@@ -111,7 +111,7 @@ pub struct PlainTx<M: Memory> {
 struct Own {
     /// The number of a region whose chunks belong only to this thread.
     region: u32,
-    /// Whether the running section allocates here.
+    /// True if the running section allocates here.
     is_used: bool,
     /// Free blocks by their size in bytes.
     free: BTreeMap<u64, Vec<PersistentAddress>>,
@@ -257,7 +257,7 @@ impl<M: Memory> PlainTx<M> {
         let Direct { view, program, is_declared, is_running, has_heap, has_stored, stored, .. } =
             &mut self.direct;
         let memory = &view.memory;
-        // Whether its stores stay.
+        // True if its stores stay.
         let is_done = is_done || !(program.in_regions && memory.takes_stores_back());
         match (program.in_regions, is_done) {
             (true, true) if *has_stored => {

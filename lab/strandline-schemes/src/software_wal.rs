@@ -37,9 +37,9 @@ use strandline_core::scheme::{Full, RecoveryReport, RecoveryStep, Scheme};
 use strandline_core::scheme::{check_transaction, logs};
 use strandline_core::transaction::{Concurrency, Statistics, WriteSet};
 
-/// How many blocks follow one line of addresses.
+/// The number of blocks that follow one line of addresses.
 const GROUP: u64 = 7;
-/// How many bits of a commit record hold the number of blocks; the rest is the TxID.
+/// The number of bits of a commit record that hold the number of blocks; the rest is the TxID.
 const COUNT_BITS: u32 = 20;
 
 /// S-WAL's state for one worker.

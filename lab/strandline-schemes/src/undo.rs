@@ -43,7 +43,7 @@ use strandline_core::transaction::Holder;
 
 const MAGIC: u64 = 0x4f44_4e55;
 const HEADER_WORDS: u64 = 3;
-/// How many entries a worker's log has; its transactions use them in turn.
+/// The number of entries that a worker's log has; its transactions use them in turn.
 pub const ENTRIES: u64 = 4;
 
 /// An entry of a log, as one transaction uses it.
@@ -202,7 +202,7 @@ fn checksum(generation: u64, number: u64, logged: &[u64], bytes: &mut Vec<u8>) -
 pub struct UndoLog {
     log: u64,
     entries: u64,
-    /// How many transactions have used the log in this life, which names the one that begins next.
+    /// The number of transactions that have used the log in this life; it names the one that begins next.
     sequence: u64,
     /// The number of the last transaction that has an entry.
     number: u64,

@@ -285,7 +285,7 @@ struct Scanned {
     old: Vec<(PersistentAddress, u64)>,
     /// The logs to truncate, with the numbers of their transactions.
     begun: Vec<(PersistentAddress, u64)>,
-    /// How many transactions are undone.
+    /// The number of transactions that are undone.
     undone: u64,
 }
 

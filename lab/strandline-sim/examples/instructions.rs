@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The first command makes the table of plain programs: instructions, loads and stores of an operation of each workload, compiled as a C compiler
-//! would compile it (`strandline-workloads/src/lean.rs`): inlined, with one instruction for each access, and blocks from lists. The same program
-//! serves as the one without transactions and as the one whose critical sections hardware makes atomic. The cost of an operation is the difference
-//! between critical sections of 16 operations and of one; TPC-C and TATP have only one. The second command makes the table of transactions in
-//! software, for each scheme and workload by which claims of two papers are judged. The third counts six schemes on five workloads; the machine
+//! would compile it (`strandline-workloads/src/plain_program.rs`): inlined, with one instruction for each access, and blocks from lists. The same
+//! program serves as the one without transactions and as the one whose critical sections hardware makes atomic. The cost of an operation is the
+//! difference between critical sections of 16 operations and of one; TPC-C and TATP have only one. The second command makes the table of transactions
+//! in software, for each scheme and workload by which claims of two papers are judged. The third counts six schemes on five workloads; the machine
 //! charges its medians, `Instructions::TRANSACTIONS`, where the table has no row. The fourth makes the table of copies: the cost of copying a word
 //! with stores of each width, in C (`copy.c`, by the system's compiler) and in Rust.
 //!
@@ -93,7 +93,7 @@ const PLAIN: [(&str, u64, &[u64]); 20] = [
     ("btree-sorted", 2000, &[8]),
     ("sqlite-pages", 200, &[8]),
 ];
-/// How many operations a long transaction has.
+/// The number of operations that a long transaction has.
 const OPERATIONS: u64 = 16;
 const TUNABLES: &str =
     "glibc.cpu.x86_rep_stosb_threshold=1000000000:glibc.cpu.x86_rep_movsb_threshold=1000000000";
@@ -195,7 +195,7 @@ impl Counts {
     }
 }
 
-/// What runs: workload, scheme, size of values, and operations in a transaction.
+/// A program to run: workload, scheme, size of values, and operations in a transaction.
 type Native<'p> = (&'p str, &'p str, u64, u64);
 
 /// Counts a native run with valgrind.

@@ -45,7 +45,7 @@ pub struct Description {
     /// The memory that holds volatile words; without it they are in the same memory as the pool.
     #[serde(default)]
     pub dram: Option<Device>,
-    /// What survives, and what the persistence instructions do.
+    /// The data that survive, and the effect of the persistence instructions.
     #[serde(default)]
     pub persistence: Persistence,
     /// How threads share cores if there are more threads than cores; required for that.
@@ -65,7 +65,7 @@ pub struct Description {
 pub struct TimeSlices {
     /// The length of a slice in nanoseconds.
     pub slice_ns: f64,
-    /// How many nanoseconds a core takes to switch to another thread.
+    /// The number of nanoseconds that a core takes to switch to another thread.
     pub switch_ns: f64,
 }
 
@@ -120,33 +120,33 @@ pub struct Cores {
     /// that runs ([`Instructions`](crate::Instructions); docs/simulator.md, "Calibration").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions_per_access: Option<f64>,
-    /// How many cycles each load and store waits to be fetched before its access begins (in order only); with 0 it is fetched ahead. For other
-    /// instructions fetching is part of `cycles_per_instruction`. If the value is not 0, loads and stores of the program's own memory, which always
-    /// hit, also take these cycles and the first level's latency.
+    /// The number of cycles that each load and store waits to be fetched before its access begins (in order only); with 0 it is fetched ahead. For
+    /// other instructions fetching is part of `cycles_per_instruction`. If the value is not 0, loads and stores of the program's own memory, which
+    /// always hit, also take these cycles and the first level's latency.
     #[serde(default)]
     pub fetch_cycles: u64,
-    /// How many entries the reorder buffer has (out of order only).
+    /// The number of entries that the reorder buffer has (out of order only).
     #[serde(default = "default_rob")]
     pub reorder_buffer: usize,
-    /// How many entries the store queue has; with 0 (in order only) stores block.
+    /// The number of entries that the store queue has; with 0 (in order only) stores block.
     #[serde(default)]
     pub store_queue: usize,
-    /// How many stores of the queue may be in the caches at a time; they still complete in order.
+    /// The number of stores of the queue that may be in the caches at a time; they still complete in order.
     #[serde(default = "default_stores_in_flight")]
     pub stores_in_flight: usize,
-    /// How many misses of a core may be outstanding at a time.
+    /// The number of misses of a core that may be outstanding at a time.
     #[serde(default = "default_mshrs")]
     pub mshrs: usize,
-    /// How many lines can collect non-temporal stores at a time.
+    /// The number of lines that can collect non-temporal stores at a time.
     #[serde(default = "default_write_combining_buffers")]
     pub write_combining_buffers: usize,
-    /// How many cycles a fence or an atomic operation takes, besides those that it waits.
+    /// The number of cycles that a fence or an atomic operation takes, besides those that it waits.
     #[serde(default)]
     pub fence_cycles: u64,
-    /// How many cycles a spin loop's pause takes.
+    /// The number of cycles that a spin loop's pause takes.
     #[serde(default = "default_pause")]
     pub pause_cycles: u64,
-    /// Which loads overlap (out of order only).
+    /// The loads that overlap (out of order only).
     #[serde(default)]
     pub load_overlap: LoadOverlap,
 }
@@ -265,27 +265,27 @@ pub struct Controllers {
     pub count: usize,
     /// Their places in a mesh.
     pub placement: Placement,
-    /// How many channels each controller has, each with its own queues, banks and bus.
+    /// The number of channels that each controller has, each with its own queues, banks and bus.
     pub channels: usize,
     /// Consecutive bytes that belong to one channel; a power of two.
     pub interleave_bytes: u64,
     /// How the program's pages of 4 KB are placed before they are distributed among channels and banks. In order, data at distances of powers of two
     /// fall into the same bank.
     pub pages: Pages,
-    /// How many reads a channel holds.
+    /// The number of reads that a channel holds.
     pub read_queue: usize,
-    /// How many writes a channel holds.
+    /// The number of writes that a channel holds.
     pub write_queue: usize,
-    /// How many writes in the queue make the channel switch to writing.
+    /// The number of writes in the queue that make the channel switch to writing.
     pub high_watermark: usize,
     /// At how many writes it stops. Below that, `write_policy` determines when it writes.
     pub low_watermark: usize,
     /// When a channel writes.
     pub write_policy: WritePolicy,
-    /// How many cycles it takes to compare a request's address with the queue's.
+    /// The number of cycles that it takes to compare a request's address with the queue's.
     pub match_latency: u64,
-    /// How many committed updates a controller's back end (REDO) copies home at a time, 1 to 65536. The default is 32, as many as a controller's log
-    /// manager follows in ATOM (section IV-D); the papers give no number for REDO.
+    /// The number of committed updates that a controller's back end (REDO) copies home at a time, 1 to 65536. The default is 32, as many as a
+    /// controller's log manager follows in ATOM (section IV-D); the papers give no number for REDO.
     pub backend_window: usize,
     /// True if each controller's last channel carries only the hardware scheme's reserved lines.
     pub log_channel: bool,
@@ -324,11 +324,11 @@ impl Default for Controllers {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// How many banks a channel has.
+    /// The number of banks that a channel has.
     #[serde(default = "default_device_banks")]
     pub banks: usize,
-    /// How many consecutive bytes of a channel are in one bank: a power of two of at least 64, and not less than a row. With 0 it is a row buffer's
-    /// size, or a line if there is none, so that consecutive lines are in consecutive banks.
+    /// The number of consecutive bytes of a channel that are in one bank: a power of two of at least 64, and not less than a row. With 0 it is a row
+    /// buffer's size, or a line if there is none, so that consecutive lines are in consecutive banks.
     #[serde(default)]
     pub bank_bytes: u64,
     /// Nanoseconds that a bank takes to read a line that its row buffer does not hold.
@@ -351,7 +351,7 @@ pub struct Device {
     /// Nanoseconds of a request's way to the device and back, during which neither a bank nor the bus is busy.
     #[serde(default)]
     pub interface_ns: f64,
-    /// How many gigabytes (10^9) per second a channel carries; 0 means that the bus is not modelled.
+    /// The number of gigabytes (10^9) per second that a channel carries; 0 means that the bus is not modelled.
     #[serde(default)]
     pub gigabytes_per_s: f64,
     /// The energy of its accesses.
@@ -371,7 +371,7 @@ pub struct DeviceEnergy {
     pub write_nj: f64,
 }
 
-/// What survives a power failure.
+/// The data that survive a power failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PersistenceDomain {
@@ -397,7 +397,7 @@ pub enum WriteBackKind {
     Clflush,
 }
 
-/// What a persistence fence waits for.
+/// The event that a persistence fence waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FenceKind {
@@ -435,7 +435,7 @@ pub enum WindowCompletes {
     Home,
 }
 
-/// What survives a power failure, and what persistence instructions do.
+/// The data that survive a power failure, and the effect of persistence instructions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Persistence {
@@ -443,20 +443,20 @@ pub struct Persistence {
     pub domain: PersistenceDomain,
     /// How a line is written back.
     pub write_back: WriteBackKind,
-    /// What a fence waits for.
+    /// The event that a fence waits for.
     pub fence: FenceKind,
     /// When a write-back leaves the store queue. By default `issued` for clwb and clflushopt, which only fences order, and `accepted` for clflush,
     /// which is ordered by itself (Intel SDM, volume 2). ATOM, section VI-B, suggests more than `issued`: "the number of cache lines to be written
     /// back at the end of an atomic update increases. This places additional pressure on the SQ occupancy". Loose-Ordering Consistency, section 5.2,
     /// suggests `durable` under S-WAL: "H-WAL does not change the ordering behavior of S-WAL", and its commit logic waits for blocks to be durable.
     pub write_back_completes: Option<WriteBackCompletes>,
-    /// How many write-backs of blocks to the log a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: another one leaves when
-    /// the first of them is in the persistence domain. Blocks go home like evicted ones. 1 to 1024; the default is [`Cores::mshrs`], since the commit
-    /// logic is next to a core's caches.
+    /// The number of write-backs of blocks to the log that a hardware scheme's commit logic (Loose-Ordering Consistency) has in flight: another one
+    /// leaves when the first of them is in the persistence domain. Blocks go home like evicted ones. 1 to 1024; the default is [`Cores::mshrs`],
+    /// since the commit logic is next to a core's caches.
     pub commit_write_backs: Option<usize>,
-    /// How many write-backs of blocks home this commit logic has in flight, each through the levels' latencies. 1 to 1024; by default blocks go home
-    /// like evicted ones, all at once. Loose-Ordering Consistency, section 1: strict order requires "waiting for the completion of all memory writes
-    /// within the transaction before a single write for the next transaction can be performed".
+    /// The number of write-backs of blocks home that this commit logic has in flight, each through the levels' latencies. 1 to 1024; by default
+    /// blocks go home like evicted ones, all at once. Loose-Ordering Consistency, section 1: strict order requires "waiting for the completion of all
+    /// memory writes within the transaction before a single write for the next transaction can be performed".
     pub home_write_backs: Option<usize>,
     /// When a window of Loose-Ordering's transactions is complete. Section 4.2 there: "CRL stalls new transactions until the current
     /// speculation window completes".

@@ -58,7 +58,7 @@ pub enum MachineError {
         machine: String,
         /// The key in full.
         key: String,
-        /// What is wrong, and which keys or values are possible.
+        /// The fault, and the possible keys or values.
         message: String,
     },
     /// An override is malformed.
@@ -66,7 +66,7 @@ pub enum MachineError {
     Override {
         /// The text after `--set`.
         text: String,
-        /// What is wrong, and which keys or values are possible.
+        /// The fault, and the possible keys or values.
         message: String,
     },
     /// A value is impossible.

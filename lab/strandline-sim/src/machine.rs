@@ -41,7 +41,7 @@ pub struct Announced {
     pub at: Cycle,
     /// The hardware thread, from 0.
     pub thread: usize,
-    /// What was announced.
+    /// The event.
     pub event: Event,
 }
 
@@ -52,15 +52,15 @@ pub struct Crash {
     pub at: Cycle,
     /// The pool's words, followed by those reserved for the hardware scheme.
     pub image: Vec<u64>,
-    /// How many events had been announced before it.
+    /// The number of events that had been announced before it.
     pub events: usize,
-    /// How many notes had been made before it.
+    /// The number of notes that had been made before it.
     pub notes: usize,
     /// The TxID up to which the hardware scheme has acknowledged transactions, if the scheme acknowledges them itself.
     pub acknowledged: Option<u64>,
 }
 
-/// What a tape records.
+/// An entry of a tape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taped {
     /// An operation of waist 2 on one word or line.
@@ -114,7 +114,7 @@ struct State {
     clocks: Earliest,
     /// The least of the suspended threads' clocks.
     others: Cycle,
-    /// What each thread waits for.
+    /// The condition that each thread waits for.
     waiting: Vec<Waiting>,
     /// The assignment of cores to threads, if there are more threads than cores. Otherwise each thread has the core of its number.
     scheduler: Option<Scheduler>,

@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Index, IndexMut, Range, Sub};
 
 use crate::description::LINE_BYTES;
 
-/// How many words a line has.
+/// The number of words that a line has.
 const LINE_WORDS: usize = LINE_BYTES as usize / 8;
 
 /// A line's number in memory: its address / 64. The pool's lines come first, then those reserved for hardware, then the volatile ones.

@@ -65,9 +65,9 @@ pub struct Run {
     pub scheme: SchemeName,
     /// The number of threads. Each has a core of its own; if there are more threads than cores, they take turns.
     pub threads: usize,
-    /// How many transactions of each thread count.
+    /// The number of transactions of each thread that count.
     pub transactions: u64,
-    /// How many transactions of each thread precede those that count.
+    /// The number of transactions of each thread that precede those that count.
     pub warm_up: u64,
     /// The share of its time that a thread is idle after each transaction, in percent below 100 (Blurred Persistence, section V-C5). Other threads
     /// may use its core meanwhile.
@@ -113,7 +113,7 @@ pub struct Outcome {
 
 /// A run's result and other data.
 pub struct Finished {
-    /// What the run found.
+    /// The results of the run.
     pub outcome: Outcome,
     /// The states that the requested power failures left.
     pub crashes: Vec<Crash>,
@@ -486,7 +486,7 @@ impl Prepared {
     }
 }
 
-/// What one thread did in the region of interest.
+/// The counts of one thread in the region of interest.
 struct ThreadResult {
     transactions: u64,
     before: TransactionStatistics,
@@ -501,9 +501,9 @@ struct Driver<'a> {
     machine: &'a Rc<Machine>,
     run: &'a Run,
     scope: LockScope,
-    /// How many transactions of all threads count so far.
+    /// The number of transactions of all threads that count so far.
     done: &'a Cell<u64>,
-    /// How many there were when the first thread had finished, and after how many cycles.
+    /// Their number when the first thread had finished, and the cycles until then.
     first_end: &'a Cell<Option<(u64, u64)>>,
 }
 
@@ -669,7 +669,7 @@ impl Driver<'_> {
 pub struct Recovered {
     /// The pool's words.
     pub words: Vec<u64>,
-    /// How many words of the pool the hardware's recovery has changed.
+    /// The number of words of the pool that the hardware's recovery has changed.
     pub by_hardware: u64,
     /// The report of the software's recovery, which runs after the hardware's.
     pub report: RecoveryReport,

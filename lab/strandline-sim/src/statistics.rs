@@ -196,7 +196,7 @@ pub struct CoreStatistics {
 pub struct Mean {
     /// The sum of all samples.
     pub sum: u64,
-    /// How many samples there were.
+    /// The number of samples.
     pub samples: u64,
     /// The largest sample.
     pub largest: u64,
@@ -225,7 +225,7 @@ pub struct CacheStatistics {
     pub misses: u64,
     /// Lines that were evicted to make room.
     pub evictions: u64,
-    /// How many of these were modified.
+    /// The number of these that were modified.
     pub dirty_evictions: u64,
     /// Lines that another core's store, or an eviction from a lower level, removed.
     pub invalidations: u64,
@@ -271,7 +271,7 @@ pub struct NetworkStatistics {
 pub struct BankStatistics {
     /// Lines read from the medium.
     pub reads: u64,
-    /// How many of these the row buffer answered.
+    /// The number of these that the row buffer answered.
     pub row_hits: u64,
     /// Lines written to the medium.
     pub writes: u64,

@@ -48,7 +48,7 @@ struct Node {
     next: u64,
 }
 
-/// What a chain's cell and its first node show about a key.
+/// The facts about a key that a chain's cell and its first node show.
 struct Glance<const N: usize> {
     /// The first node and its first words. If there is no node: the cell's line and its words, which are to be ignored.
     at: PersistentAddress,

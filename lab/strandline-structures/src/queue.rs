@@ -145,7 +145,7 @@ impl<V: Value> Queue<V> {
         Ok((head, tail))
     }
 
-    /// Where entry `number` is.
+    /// Returns the address of entry `number`.
     fn ring_words(&self) -> u64 {
         self.capacity.saturating_mul(self.entry_words)
     }

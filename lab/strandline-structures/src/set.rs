@@ -112,7 +112,7 @@ impl<K: Word + Ord> Set<K> {
     }
 }
 
-/// How many times a key is present: a number with its own type, so that a map is never mistaken for a multiset.
+/// The number of times that a key is present: a number with its own type, so that a map is never mistaken for a multiset.
 #[derive(Clone, Copy)]
 struct Times(u64);
 

@@ -135,7 +135,7 @@ impl<W: Workload + Send + Sync> InlinedWorkload for W {
 
     #[cfg(feature = "calibration")]
     fn plain(&self, pool: &Pool<Concurrency>, seed: u64) -> Result<Box<dyn Client>> {
-        let mut worker = crate::lean::Lean::new(&pool.unprotected_view()?);
+        let mut worker = crate::plain_program::PlainProgram::new(&pool.unprotected_view()?);
         let thread = Workload::thread(self, &mut worker, seed)?;
         Ok(Box::new(InlinedClient { worker, thread }))
     }

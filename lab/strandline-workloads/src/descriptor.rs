@@ -62,9 +62,9 @@ pub struct WorkloadDescriptor {
 pub struct Checked {
     /// The structure with its reference model.
     pub structure: &'static dyn Structure,
-    /// How many heap chunks of 4 KB a small structure needs.
+    /// The number of heap chunks of 4 KB that a small structure needs.
     pub chunks: u64,
-    /// How many chunks each thread needs in addition.
+    /// The number of chunks that each thread needs in addition.
     pub chunks_per_thread: u64,
 }
 

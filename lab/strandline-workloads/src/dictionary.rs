@@ -13,7 +13,7 @@ use crate::{Sizes, Transactions};
 /// The seed for choosing the initial keys.
 const FILL_SEED: u64 = 0x5712_a4d1;
 
-/// What an operation does.
+/// The operations of a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mix {
     /// Looks a random key up, and deletes it if it is there or inserts it if not, so that half of the keys stay present (Blurred Persistence, Table
@@ -33,11 +33,11 @@ pub enum Mix {
 pub struct Use {
     /// Keys are below this number.
     pub keys: u64,
-    /// How many operations a transaction has.
+    /// The number of operations that a transaction has.
     pub operations: u64,
-    /// What an operation does.
+    /// The mix of operations.
     pub mix: Mix,
-    /// How many of 100 transactions only look keys up, under [`Mix::Toggle`].
+    /// The number of transactions in 100 that only look keys up, under [`Mix::Toggle`].
     pub read_percent: u64,
 }
 
@@ -105,7 +105,7 @@ struct Planned {
     insert: u64,
     find: u64,
     delete: u64,
-    /// Whether the inserted key has stayed.
+    /// True if the inserted key has stayed.
     has_stayed: bool,
 }
 

@@ -17,9 +17,9 @@ mod descriptor;
 mod dictionary;
 mod hash;
 mod kvstore;
-#[cfg(feature = "calibration")]
-mod lean;
 mod names;
+#[cfg(feature = "calibration")]
+mod plain_program;
 mod pools;
 mod queue;
 mod rows;
@@ -174,9 +174,9 @@ pub enum Draws {
 /// The sizes of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// How many words the array of `sps` has.
+    /// The number of words that the array of `sps` has.
     pub array_words: u64,
-    /// How many buckets `hash` and `kvstore` have.
+    /// The number of buckets of `hash` and `kvstore`.
     pub buckets: u64,
     /// `hash` and `kvstore` use the keys below this.
     pub hash_keys: u64,
@@ -184,24 +184,24 @@ pub struct Sizes {
     pub rbtree_keys: u64,
     /// `bplustree`, `btree` and those with sorted nodes use the keys below this.
     pub bplustree_keys: u64,
-    /// How many entries `queue` has room for; it is half full initially.
+    /// The number of entries that `queue` has room for; it is half full initially.
     pub queue_entries: u64,
     /// Vertices of `sdg`.
     pub vertices: u64,
     /// Candidates for the edges of `sdg`.
     pub edges: u64,
-    /// How many subscribers `tatp-update-location` has; `sqlite` uses the keys below this.
+    /// The number of subscribers of `tatp-update-location`; `sqlite` uses the keys below this.
     pub subscribers: u64,
     /// How `tatp-update-location-arrays` chooses subscribers.
     pub subscriber_draws: Draws,
     /// Bytes in a value of `hash`, `kvstore`, `rbtree`, `bplustree`, `btree` and `sdg`, and in an entry of `sps`
     /// and `queue`.
     pub value_bytes: u64,
-    /// How many operations a transaction has, except in TPC-C and TATP.
+    /// The number of operations that a transaction has, except in TPC-C and TATP.
     pub operations: u64,
-    /// What an operation does on a structure with keys.
+    /// The mix of operations on a structure with keys.
     pub mix: Mix,
-    /// How many of 100 transactions only look up what the others change, under [`Mix::Toggle`] and in `sps`.
+    /// The number of transactions in 100 that only look up what the others change, under [`Mix::Toggle`] and in `sps`.
     pub read_percent: u64,
     /// The database of `tpcc-new-order`.
     pub tpcc: TpccScale,

@@ -5,7 +5,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::Runner;
 use strandline_core::{Read, Result, Transaction};
 
-/// How many words a transaction writes while rows are filled.
+/// The number of words that a transaction writes while rows are filled.
 const BATCH_WORDS: usize = 4096;
 
 /// The rows' location.

@@ -38,7 +38,7 @@ pub static SQLITE_PAGES: WorkloadDescriptor = WorkloadDescriptor {
 /// The root word of the files.
 const ROOT: u64 = 0;
 const DATABASE: &str = "workload";
-/// How many rows a transaction that fills the table inserts: a few pages, far below the smallest log.
+/// The number of rows that a transaction inserts to fill the table: a few pages, far below the smallest log.
 const FILLED_AT_ONCE: u64 = 64;
 
 /// SQLite's page size, and what is stored of a page that is written again.

@@ -216,7 +216,7 @@ pub struct Table<I> {
     what: &'static str,
 }
 
-/// How many words of rows are filled in one transaction, if its log permits.
+/// The number of words of rows that are filled in one transaction, if its log permits.
 const BATCH_WORDS: usize = 4096;
 
 impl<I: Index> Table<I> {

@@ -11,7 +11,7 @@ use crate::{Client, NewPool, Product, Sizes};
 /// Creates a store in a new file, fills it, and reopens it for measuring.
 pub type CreateTyped = fn(&Sizes, &NewPool) -> Result<Box<dyn Product>>;
 
-/// How many items one transaction inserts while a store is filled: few enough for the smallest log.
+/// The number of items that one transaction inserts while a store is filled: few enough for the smallest log.
 const BATCH: usize = 16;
 
 /// A root with the collection of a workload.

@@ -11,7 +11,7 @@ use strandline_workloads::{
     Selection, Sizes, System, TATP_UPDATE_LOCATION, TPCC_NEW_ORDER, WorkloadKind,
 };
 
-/// How many transactions each thread runs: enough for some writes, and for some acknowledgements of deferred commits.
+/// The number of transactions that each thread runs: enough for some writes, and for some acknowledgements of deferred commits.
 const TRANSACTIONS: u64 = 60;
 
 /// The schemes to run. Sizes and schemes are independent: tests of sizes run one durable scheme for each kind of isolation.

@@ -13,7 +13,7 @@ use strandline_command::{Failure, Outcome, interrupt, say};
 
 use super::Tests;
 
-/// How many allowed ends that were not seen are printed, at most.
+/// The number of allowed but unseen ends that are printed, at most.
 const UNSEEN: usize = 16;
 
 /// Run litmus tests on this machine's processor, many times, and compare how they end with what the checker allows.

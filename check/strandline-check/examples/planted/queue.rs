@@ -3,7 +3,7 @@
 
 use strandline_check::{Check, Pmem, check as program};
 
-/// How many tasks were appended.
+/// The number of tasks that were appended.
 const LENGTH: u64 = 0;
 /// The result of the first task, once it is done.
 const RESULT: u64 = 64;

@@ -4,7 +4,7 @@
 use strandline_check::{Check, Pmem, check as program};
 
 const ACCOUNTS: u64 = 3;
-/// How many entries of the log are valid.
+/// The number of entries of the log that are valid.
 const VALID: u64 = 64 * ACCOUNTS;
 /// Entries: an account, and its new balance or the amount by which it changes.
 const LOG: u64 = VALID + 64;

@@ -2,7 +2,7 @@
 
 use strandline_check::{Check, Outcome, Pmem, check};
 
-/// What is wrong with the table.
+/// A fault of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
@@ -39,7 +39,7 @@ const BUGS: [Bug; 14] = [
     Bug::IdleFence,
 ];
 
-/// How many keys the table has, and how many of them recovery has still to count.
+/// The number of keys in the table, and of those that recovery has still to count.
 const COUNT: u64 = 0;
 const UNCOUNTED: u64 = 64;
 /// Slots, by key modulo their number. Each has a line with the number of the valid copy of the record (0: none), and two copies.

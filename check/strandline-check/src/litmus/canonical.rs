@@ -25,7 +25,7 @@ pub(super) type Key = Box<[u8]>;
 pub(super) struct Canonical<'t> {
     test: &'t Test,
     futures: Vec<Vec<Future>>,
-    /// Whether stores may be late.
+    /// True if stores may be late.
     has_late: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the remaining operations of a thread can observe. The rest of a configuration does not matter.
+//! The part of a configuration that the remaining operations of a thread can observe. The rest of a configuration does not matter.
 
 use super::{Operation, Test};
 

@@ -17,9 +17,9 @@ use strandline_core::memory::StoreInstructions;
 use super::{End, Operand, Operation, Test};
 use crate::Session;
 
-/// How many instances a batch has.
+/// The number of instances that a batch has.
 const INSTANCES: usize = 512;
-/// How many words a line has.
+/// The number of words that a line has.
 const WORDS: usize = 8;
 /// How often a thread polls another thread's progress before an instance, at most.
 const LOOKS: u32 = 2_000;

@@ -11,7 +11,7 @@ use super::{Ask, Final, Location, Operand, Operation, Test, Verdict};
 pub struct Malformed {
     /// The line, from 1.
     pub line: usize,
-    /// What was expected there and what was found.
+    /// The expected and the found text.
     pub expected: String,
 }
 
@@ -62,7 +62,7 @@ struct Parser {
     last_is_final: Option<bool>,
     /// The registers of each thread.
     registers: Vec<Vec<String>>,
-    /// Whether operations may follow.
+    /// True if operations may follow.
     in_thread: bool,
     /// The current thread's `if`s: line, index, and number of guarded operations.
     ifs: Vec<(usize, usize, usize)>,

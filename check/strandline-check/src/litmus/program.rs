@@ -103,7 +103,7 @@ pub enum Operation {
         register: usize,
         /// The number.
         equals: u64,
-        /// How many operations it guards.
+        /// The number of operations that it guards.
         operations: usize,
     },
 }
@@ -242,7 +242,7 @@ impl Test {
         Self { threads: self.threads.iter().map(thread).collect(), ..self.clone() }
     }
 
-    /// How many registers a thread names.
+    /// The number of registers that a thread names.
     pub(super) fn register_count(&self, thread: usize) -> usize {
         let named =
             |operation: &Operation| operation.reads_registers().chain(operation.writes_register()).max();

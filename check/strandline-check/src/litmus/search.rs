@@ -13,9 +13,9 @@ use crate::Setting;
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many different configurations the search may visit.
+    /// The number of different configurations that the search may visit.
     pub configurations: usize,
-    /// How many crash states there may be under one setting.
+    /// The number of crash states that there may be under one setting.
     pub crash_states: usize,
 }
 

@@ -14,9 +14,9 @@ use super::process::{End, Place, Recorded};
 use super::recording::{Recording, What};
 use super::server::Repeated;
 use crate::Setting;
+use crate::x86::checked_program::Run;
 use crate::x86::crash::CrashMemory;
 use crate::x86::explorer::{Judge, Tries};
-use crate::x86::own::Run;
 use crate::x86::site::{self, Site};
 use crate::x86::trace::Trace;
 use crate::x86::{Crashed, mix};
@@ -49,16 +49,16 @@ pub(super) struct Processes<'p> {
     pub name: &'p dyn Fn(u32) -> String,
     recoveries: RefCell<HashMap<u64, Rc<Recovery>>>,
     verdicts: RefCell<HashMap<(u64, u64), Result<(), String>>>,
-    /// How many processes have run.
+    /// The number of processes that have run.
     pub runs: Cell<u64>,
     /// For each state at hand, whether a process ran to recover from it. A state that a crash in recovery left follows the state before that crash.
     at_hand: RefCell<Vec<bool>>,
-    /// How many accepted states needed a process, since [`Processes::begin`] and before the first refusal.
+    /// The number of accepted states that needed a process, since [`Processes::begin`] and before the first refusal.
     accepted: Cell<u64>,
     was_refused: Cell<bool>,
     /// The reason why no process can run any more.
     pub failure: RefCell<Option<String>>,
-    /// How many words recoveries changed without a recorded store.
+    /// The number of words that recoveries changed without a recorded store.
     pub unseen: Cell<u64>,
     /// How long a process may take.
     limit: Cell<Duration>,

@@ -7,8 +7,8 @@ use strandline_core::memory::{Event, Operation, Space, Step, World};
 use super::recording::{Recorded, Recording, What};
 use crate::Setting;
 use crate::pmem::Repair;
-use crate::x86::caught::Stopped;
-use crate::x86::own::Run;
+use crate::x86::checked_program::Run;
+use crate::x86::panics::Stopped;
 use crate::x86::site;
 use crate::x86::world::X86World;
 

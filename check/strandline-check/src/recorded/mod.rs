@@ -1,7 +1,6 @@
 //! Checks programs in other languages: records a run, and runs recovery in a process of its own on each image that a power failure can leave.
 //! `docs/checking-c-programs.md` introduces it.
 
-mod doubts;
 mod judge;
 mod life;
 mod places;
@@ -10,6 +9,7 @@ mod process;
 mod recording;
 mod server;
 mod trial;
+mod warnings;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -24,10 +24,10 @@ use crate::coverage::Coverage;
 use crate::finding::{Finding, FindingKind, Performance, Trials};
 use crate::pmem::Repair;
 use crate::x86::agenda::Agenda;
-use crate::x86::caught::Stopped;
 use crate::x86::cause::{Case, after_crashes};
+use crate::x86::checked_program::Run;
 use crate::x86::explorer::{Broken, Counts, Depth, Explorer, Violation};
-use crate::x86::own::Run;
+use crate::x86::panics::Stopped;
 use crate::x86::replay::Replay;
 use crate::x86::story;
 use crate::{BadReplay, Session, Setting};
@@ -96,9 +96,9 @@ pub struct Program {
 pub struct Report {
     /// The counts of the exploration, and the first finding.
     pub outcome: Outcome,
-    /// How many operations the recording has.
+    /// The number of operations that the recording has.
     pub operations: usize,
-    /// How many processes ran recovery or check.
+    /// The number of processes that ran recovery or check.
     pub processes: u64,
     /// The pool of the state that was found, before recovery.
     pub image: Option<Vec<u8>>,
@@ -247,7 +247,7 @@ impl Program {
         // A mapping has whole pages, but its file need not.
         let bytes = if before.is_empty() { recording.mapped } else { recording.stored_end() };
         let bytes = before.len().max(usize::try_from(bytes).unwrap_or(usize::MAX));
-        let notes = doubts::notes(&recording, &mut places);
+        let notes = warnings::notes(&recording, &mut places);
         self.recorded(recording, before, bytes, None, notes)
     }
 
@@ -265,7 +265,7 @@ impl Program {
         let after = place.read_pool().map_err(Unchecked::Failed)?;
         let is_changed = (0..).zip(&after).any(|(at, byte)| *byte != before.get(at).copied().unwrap_or(0));
         if !recording.was_mapped {
-            let why = doubts::why_nothing(&recording, is_changed);
+            let why = warnings::why_nothing(&recording, is_changed);
             return Err(Unchecked::Usage(format!(
                 "{name} has recorded nothing: it must be linked dynamically and map the pool at the path {{pool}}, shared and for writing ({}){why}",
                 place.pool.display()
@@ -279,10 +279,10 @@ impl Program {
         let is_stopped =
             stopped.is_some() || recording.has(|what| matches!(what, What::Outside(..) | What::Fault(_)));
         if !is_stopped && !recording.has(|what| matches!(what, What::Store { .. })) {
-            let why = doubts::why_no_store(&recording, is_changed, self.only_marked);
+            let why = warnings::why_no_store(&recording, is_changed, self.only_marked);
             return Err(Unchecked::Usage(format!("no store of {name} to the pool was recorded, {why}")));
         }
-        let notes = doubts::notes(&recording, &mut places);
+        let notes = warnings::notes(&recording, &mut places);
         let bytes = before.len().max(after.len());
         let mut recorded = self.recorded(recording, before, bytes, stopped, notes)?;
         if recorded.stopped.is_none() {
@@ -489,7 +489,7 @@ struct Bound {
     most: u64,
 }
 
-/// How many states, and how much time, the trial of a repair takes at least.
+/// The least number of states, and the least time, that the trial of a repair takes.
 const REPAIRED: u64 = 256;
 const REPAIRED_TIME: Duration = Duration::from_secs(2);
 

@@ -24,7 +24,7 @@ const SYSTEM: [&str; 5] = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr
 const HEADERS: [&str; 2] = ["/usr/lib", "/usr/include/"];
 /// The no-op that the header puts after each of its own flushes and fences.
 const SEEN: [u8; 7] = [0x0f, 0x1f, 0x80, b'S', b'T', b'R', b'C'];
-/// How many instructions have their source lines looked up, at most.
+/// The number of instructions that have their source lines looked up, at most.
 const LOOKED_UP: usize = 64;
 
 /// The addresses at which code is loaded, and the source lines found so far.

@@ -16,7 +16,7 @@ use super::places::Places;
 use super::recording::{Recorded, Recording, What};
 use crate::x86::{Site, Source};
 
-/// How many bytes of a value the log has, at most. The rest of a longer store is recorded as zeros.
+/// The number of bytes of a value that the log has, at most. The rest of a longer store is recorded as zeros.
 const VALUE: usize = 8;
 /// The length of a store in bytes, at most.
 const STORE: u64 = 4096;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How many bytes of a program's output are reported.
+/// The number of bytes of a program's output that are reported.
 const TOLD: u64 = 600;
 
 /// The files of the processes.
@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub limit: Duration,
 }
 
-/// What to record of a program.
+/// The parts of a program's run to record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recorded {
     No,

@@ -11,9 +11,9 @@ pub(super) struct Recording {
     pub operations: Vec<Recorded>,
     /// Names of ranges of bytes.
     pub labels: Vec<(u64, u64, String)>,
-    /// How many threads have operations.
+    /// The number of threads that have operations.
     pub threads: usize,
-    /// Whether the pool was mapped.
+    /// True if the pool was mapped.
     pub was_mapped: bool,
     /// The end of the pool's last mapping, in bytes from its beginning.
     pub mapped: u64,

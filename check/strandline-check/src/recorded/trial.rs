@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use super::judge::Processes;
 use crate::Session;
 use crate::x86::Crashed;
-use crate::x86::own::Run;
+use crate::x86::checked_program::Run;
 
-/// How many objects are spoiled, at most.
+/// The number of objects that are spoiled, at most.
 const OBJECTS: usize = 32;
-/// How many objects a note names, at most.
+/// The number of objects that a note names, at most.
 const NAMED: usize = 6;
-/// How many times as long as on the finished run the commands may take on a spoiled image, and how long at least.
+/// The factor by which the commands may take longer on a spoiled image than on the finished run, and the least time that they get.
 const SLOWER: u32 = 20;
 const LEAST: Duration = Duration::from_millis(300);
 

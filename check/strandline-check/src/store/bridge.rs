@@ -18,7 +18,7 @@ use strandline_core::file::Durability;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress, Step};
 
 use super::contents::{Contents, Heap, IS_NUMBER};
-use crate::x86::caught::Stopped;
+use crate::x86::panics::Stopped;
 use crate::x86::site::{self, Site};
 
 /// For how many changing transactions of one run there is checked memory, initially and at most. More memory makes exploring slower.
@@ -45,14 +45,14 @@ pub(crate) struct Commit {
     id: u64,
 }
 
-/// What one recovery found and did.
+/// The findings and actions of one recovery.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub from: u64,
     pub commits: Vec<Commit>,
 }
 
-/// What the database is used for.
+/// The purpose for which the database is open.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// The checker or a judge uses it, outside the program.
@@ -79,13 +79,13 @@ pub(crate) struct Bridge {
     /// How deeply the closures of running transactions are nested.
     depth: Cell<u32>,
     commits: RefCell<Vec<Commit>>,
-    /// How many of `commits` are certainly durable.
+    /// The number of `commits` that are certainly durable.
     durable: Cell<usize>,
     /// True if recovery has stored something that is not durable yet.
     pending: Cell<bool>,
     /// Recoveries since the list was last cleared.
     pub recoveries: RefCell<Vec<Recovery>>,
-    /// How many acknowledgements the present run has, and the most of any run.
+    /// The number of acknowledgements of the present run, and the most of any run.
     acknowledged: Cell<u64>,
     pub most_acknowledged: Cell<u64>,
 }

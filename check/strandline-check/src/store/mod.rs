@@ -2,7 +2,7 @@
 
 mod bridge;
 mod contents;
-mod tell;
+mod database_report;
 
 use std::error::Error;
 use std::fmt;
@@ -19,11 +19,11 @@ use crate::check::{Check, Histories, Outcome, Target};
 use crate::coverage::Coverage;
 use crate::finding::{Finding, FindingKind};
 use crate::x86::Crashed;
-use crate::x86::caught::{Stopped, caught};
+use crate::x86::checked_program::{self, CheckedProgram, Explored, Interleaving, ProgramJudge, Run};
 use crate::x86::explorer::{Broken, Explorer};
-use crate::x86::own::{self, Explored, Interleaving, Own, OwnJudge, Run};
+use crate::x86::invariant_coverage::unnoticed;
+use crate::x86::panics::{Stopped, catch_panic};
 use crate::x86::replay::Replay;
-use crate::x86::unnoticed::unnoticed;
 use bridge::Bridge;
 
 /// The result of the closures of a [`store`] check. Any error will do: a sentence (`Err("…".into())`) as well as a [`strandline::Error`] that `?`
@@ -176,7 +176,7 @@ impl Target for OnDatabase {
                 .try_for_each(|invariant| invariant(&db(0), crashed))
                 .map_err(|error| format!("{error:#}"))
         };
-        let mut own = Own {
+        let mut checked = CheckedProgram {
             image: bridge.image(),
             volatile_bytes: 64,
             setting: Setting::Line,
@@ -197,22 +197,22 @@ impl Target for OnDatabase {
             every_access: true,
         };
         let reach = &check.reach(u64::MAX);
-        let mut explored_by = |own: &Own<'_>| {
+        let mut explored_by = |checked: &CheckedProgram<'_>| {
             coverage = Coverage::default();
-            check.run(own, reach, histories, &mut |run| coverage.add_transactions(&run.trace))
+            check.run(checked, reach, histories, &mut |run| coverage.add_transactions(&run.trace))
         };
-        let mut explored = explored_by(&own);
+        let mut explored = explored_by(&checked);
         while bridge.makes_room() {
-            own.image = bridge.image();
-            explored = explored_by(&own);
+            checked.image = bridge.image();
+            explored = explored_by(&checked);
         }
         if histories.replayed().is_none() {
-            own::shrink(&own, reach, &mut explored);
+            checked_program::shrink(&checked, reach, &mut explored);
         }
-        let finding = check.finding(&own, bridge, &mut explored);
+        let finding = check.finding(&checked, bridge, &mut explored);
         let (counts, time) = (explored.counts, began.elapsed());
         let notes = match (&finding, histories.replayed()) {
-            (None, None) => unnoticed(&own, |_| Vec::new()),
+            (None, None) => unnoticed(&checked, |_| Vec::new()),
             _ => Vec::new(),
         };
         Outcome { counts, coverage, time, finding, performance: Vec::new(), races: Vec::new(), notes }
@@ -298,7 +298,7 @@ impl<'a> Check<'a, OnDatabase> {
         let _in_use = bridge.enter();
         let set_up =
             || self.set_up.as_ref().map_or(Ok(()), |set_up| set_up(&Db { bridge: &bridge, thread: 0 }));
-        match caught(set_up) {
+        match catch_panic(set_up) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => panic!("the set-up of the database that is checked fails: {error:#}"),
             Err(stopped) => panic!("the set-up of the database that is checked stops: {}", stopped.text()),
@@ -308,17 +308,22 @@ impl<'a> Check<'a, OnDatabase> {
     }
 
     /// Builds the finding for a report.
-    fn finding(&self, own: &Own<'_>, bridge: &Bridge, explored: &mut Explored) -> Option<Finding> {
+    fn finding(
+        &self,
+        checked: &CheckedProgram<'_>,
+        bridge: &Bridge,
+        explored: &mut Explored,
+    ) -> Option<Finding> {
         let mut broken = explored.broken.take()?;
         let counts = explored.counts;
-        let run = own.run(Interleaving::guided(&broken.schedule, explored.delays));
-        if let Some(earlier) = earlier(own, bridge, &run, &broken) {
+        let run = checked.run(Interleaving::guided(&broken.schedule, explored.delays));
+        if let Some(earlier) = earlier(checked, bridge, &run, &broken) {
             broken = earlier;
         }
-        let kind = self.kind(own, &broken);
+        let kind = self.kind(checked, &broken);
         // The diagnosis may have run the program in other ways.
-        let run = own.run(Interleaving::guided(&broken.schedule, explored.delays));
-        let story = tell::story(own, bridge, &run, &broken);
+        let run = checked.run(Interleaving::guided(&broken.schedule, explored.delays));
+        let story = database_report::story(checked, bridge, &run, &broken);
         explored.counts = counts;
         Some(Finding {
             kind,
@@ -329,12 +334,12 @@ impl<'a> Check<'a, OnDatabase> {
             recovery: story.recovery,
             tables: story.tables,
             advice: None,
-            replay: Replay::new((own.setting, own.threads), &broken, explored.delays).to_line(),
+            replay: Replay::new((checked.setting, checked.threads), &broken, explored.delays).to_line(),
             seed: explored.seed,
         })
     }
 
-    fn kind(&self, own: &Own<'_>, broken: &Broken) -> FindingKind {
+    fn kind(&self, checked: &CheckedProgram<'_>, broken: &Broken) -> FindingKind {
         let lost = broken.crashes.last().is_some_and(|(lost, _)| !lost.is_empty());
         match &broken.stopped {
             Some(Stopped::Deadlock(_)) => FindingKind::Deadlock,
@@ -343,7 +348,7 @@ impl<'a> Check<'a, OnDatabase> {
             None if broken.recovery_stopped => FindingKind::FailingRecovery,
             None if lost => FindingKind::NotDurable,
             None if self.threads > 1
-                && own::exhaust(own, &self.reach(u64::MAX), 0, |_| ()).broken.is_none() =>
+                && checked_program::exhaust(checked, &self.reach(u64::MAX), 0, |_| ()).broken.is_none() =>
             {
                 FindingKind::Race
             }
@@ -353,11 +358,11 @@ impl<'a> Check<'a, OnDatabase> {
 }
 
 /// Returns the same violation at the moment when exactly the survivors had committed, so that the violation needs no losses.
-fn earlier(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<Box<Broken>> {
+fn earlier(checked: &CheckedProgram<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<Box<Broken>> {
     let [(lost, _)] = &broken.crashes[..] else { return None };
     let first = lost.iter().map(|lost| lost.word / 8).min()?;
-    let time = tell::committed_at(&run.trace, first as usize)? - 1;
-    let mut explorer = Explorer::new(OwnJudge(own));
+    let time = database_report::committed_at(&run.trace, first as usize)? - 1;
+    let mut explorer = Explorer::new(ProgramJudge(checked));
     explorer.begin_run();
     bridge.recoveries.borrow_mut().clear();
     let mut found = explorer.replay(run, time, &[(Vec::new(), 0)]).err()?;

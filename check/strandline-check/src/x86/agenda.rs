@@ -16,10 +16,10 @@ use super::explorer::{Broken, Depth, Explorer, Judge};
 /// Points with fewer states than this are searched immediately.
 const FEW: u64 = 16;
 
-/// How many times as many states each round has as the one before.
+/// The factor by which each round has more states than the one before.
 const GROWTH: u64 = 8;
 
-/// How many sets of lines and random states are tried at one point, at most, besides the search.
+/// The number of sets of lines and random states that are tried at one point, at most, besides the search.
 const MOST_TRIALS: u64 = 4096;
 /// A point that the search can complete gets at most one trial for this many of its states, because the search judges these states again.
 const STATES_OF_A_TRIAL: u64 = 64;
@@ -33,17 +33,17 @@ pub(crate) struct Agenda<K> {
 struct Left<K> {
     run: K,
     time: u32,
-    /// How many states the point may have; `u64::MAX` means that many or more.
+    /// The number of states that the point may have; `u64::MAX` means that many or more.
     possible: u64,
     /// The decisions at which the point's search continues; `None`: at the beginning.
     search: Option<Vec<Decision>>,
     /// The number of the next trial.
     trial: u64,
-    /// How many trials were judged. A complete search judges all of them again.
+    /// The number of trials that were judged. A complete search judges all of them again.
     tried: u64,
-    /// How many states the search has judged, without those after a crash in recovery, which a search that restarts judges again.
+    /// The number of states that the search has judged, without those after a crash in recovery, which a search that restarts judges again.
     searched: u64,
-    /// How many states were judged.
+    /// The number of states that were judged.
     judged: u64,
 }
 

@@ -12,13 +12,13 @@ use super::explorer::{Broken, Judge, Lived};
 use super::site::{self, Site};
 use super::trace::Trace;
 
-/// How many verdicts one question may take.
+/// The number of verdicts that one question may take.
 const TRIALS: u32 = 256;
-/// How many stores and acknowledgements may be reordered in the search for a right order, at most.
+/// The number of stores and acknowledgements that may be reordered in the search for a right order, at most.
 const MOST_STEPS: usize = 40;
-/// How many moments before and after the crash are tried, at most.
+/// The number of moments before and after the crash that are tried, at most.
 const MOST_MOMENTS: usize = 64;
-/// How many words are reset one by one, at most.
+/// The number of words that are reset one by one, at most.
 const MOST_WORDS: usize = 8;
 
 /// The operations of a recovery, up to the power failure in it or to its end.
@@ -188,7 +188,7 @@ enum Act {
     Acknowledge(u64),
 }
 
-/// What is wrong with a history even if every store is durable immediately.
+/// The fault of a history in which every store is durable immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strict {
     /// The stores are right in another order.
@@ -204,7 +204,7 @@ pub(crate) enum Strict {
 /// A relative change that was applied twice.
 #[derive(Clone, Copy)]
 pub(crate) struct Redone {
-    /// Where recovery applies it again.
+    /// The place at which recovery applies it again.
     pub again: Option<Site>,
 }
 

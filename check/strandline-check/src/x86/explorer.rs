@@ -11,11 +11,11 @@ use std::time::Instant;
 use fastrand::Rng;
 use strandline_core::memory::{Step, World};
 
-use super::caught::Stopped;
 use super::crash::{CrashMemory, Decision, RecoveryCrash};
 pub use super::exhaustion::{Bounds, exhaust};
-use super::missing::{Missing, Trial, missing};
+use super::missing_flush::{Missing, Trial, missing};
 use super::mix;
+use super::panics::Stopped;
 use super::schedule::ChoicePoint;
 use super::story;
 use super::trace::Trace;
@@ -107,7 +107,7 @@ pub struct Violation {
     pub missing: String,
     /// The stores of recovery to the data, one line for each word.
     pub recovery: Vec<String>,
-    /// How many operations the history has, a measure of its size.
+    /// The number of operations that the history has, a measure of its size.
     pub length: usize,
 }
 
@@ -164,9 +164,9 @@ pub struct Explorer<J: Judge> {
     recovery_crashes: u32,
     /// The expected states after the present crash.
     expected: Option<Rc<J::Expected>>,
-    /// How many states were judged, including repetitions.
+    /// The number of states that were judged, including repetitions.
     work: u64,
-    /// What was explored.
+    /// The counts of the exploration.
     pub counts: Counts,
     /// The session that can end exploration early.
     pub session: Session,
@@ -176,30 +176,30 @@ pub struct Explorer<J: Judge> {
 
 /// How much is sampled at one crash.
 pub struct Tries {
-    /// How many states of a crash point are searched on its first visit, before other points are visited (exhaustive exploration).
+    /// The number of states of a crash point that are searched on its first visit, before other points are visited (exhaustive exploration).
     pub visit: u64,
-    /// How many runs search depth first, beginning with the oldest values.
+    /// The number of runs that search depth first, beginning with the oldest values.
     pub first: usize,
-    /// How many random runs follow at most; they end earlier once a few of them have repeated earlier ones.
+    /// The number of random runs that follow, at most; they end earlier once a few of them have repeated earlier ones.
     pub random: usize,
-    /// How many recoveries have a power failure themselves.
+    /// The number of recoveries that have a power failure themselves.
     pub recoveries: usize,
-    /// How many runs try a repair, half of them random.
+    /// The number of runs that try a repair, half of them random.
     pub repaired: usize,
 }
 
 /// Tries that suit most judges.
 pub const TRIES: Tries = Tries { visit: 1024, first: 128, random: 64, recoveries: 2, repaired: 4000 };
 const REPEATED_RUNS: usize = 4;
-/// How many runs a crash gets in which something is torn.
+/// The number of runs with something torn that a crash gets.
 const TORN_RUNS: usize = 12;
-/// How many power failures occur in each of these recoveries, and how many runs follow each failure.
+/// The number of power failures in each of these recoveries, and of runs after each failure.
 const RECOVERY_CRASHES: usize = 2;
 const RECOVERED_RUNS: usize = 8;
 /// A guess for the first recovery of a pool: its fences and its end.
 const RECOVERY_CRASHES_GUESS: u32 = 4;
 
-/// How many runs of recovery there are between two checks of the time.
+/// The number of runs of recovery between two checks of the time.
 const PATIENCE: u64 = 64;
 
 /// How a search of a crash's states ended.
@@ -215,7 +215,7 @@ enum Searched {
 /// How far the exploration of one crash point goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depth {
-    /// How many states are judged at one crash point, at most.
+    /// The number of states that are judged at one crash point, at most.
     pub states: u64,
     /// How often power may fail during recovery, at most; each further failure happens in the recovery from the one before.
     pub recovery_crashes: usize,

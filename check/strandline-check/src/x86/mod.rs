@@ -7,23 +7,23 @@
 //! a [`Trace`]: it adds [`Store`]s and marks, and a [`RunningTransaction`] for each thread notes which transaction read and wrote which words.
 
 pub(crate) mod agenda;
-pub(crate) mod caught;
 pub(crate) mod cause;
+pub(crate) mod checked_program;
 pub(crate) mod crash;
 pub(crate) mod exhaustion;
 pub mod explorer;
-pub(crate) mod missing;
-pub(crate) mod own;
+pub(crate) mod invariant_coverage;
+pub(crate) mod missing_flush;
+pub(crate) mod panics;
 mod program;
 pub(crate) mod races;
 pub(crate) mod replay;
-pub(crate) mod running;
+pub(crate) mod running_transaction;
 pub(crate) mod schedule;
 pub(crate) mod site;
 mod state;
 pub(crate) mod story;
 pub(crate) mod trace;
-pub(crate) mod unnoticed;
 pub(crate) mod world;
 
 use std::any::Any;
@@ -32,7 +32,7 @@ pub use crash::{CrashMemory, Decision};
 pub use explorer::Counts;
 pub use program::{Crashed, Options, Refused, Report, check};
 pub use races::RacingAccess;
-pub use running::RunningTransaction;
+pub use running_transaction::RunningTransaction;
 pub use schedule::{ChoicePoint, Policy};
 pub use site::{Site, Source};
 pub use trace::{Reader, Store, Trace, Update, Waste};

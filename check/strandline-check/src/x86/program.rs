@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use strandline_core::memory::Hosted;
 
+use super::checked_program::{self, CheckedProgram, Reach};
 use super::explorer::{Counts, Violation};
-use super::own::{self, Own, Reach};
 use crate::{Session, Setting};
 
 /// Options of [`check`].
@@ -18,13 +18,13 @@ pub struct Options {
     pub volatile_bytes: u64,
     /// The parts of a cache line that may survive.
     pub setting: Setting,
-    /// How many threads the program has.
+    /// The number of threads that the program has.
     pub threads: usize,
-    /// How many runs to make, each with another interleaving; one suffices for one thread.
+    /// The number of runs to make, each with another interleaving; one suffices for one thread.
     pub histories: u64,
     /// The seed of the first interleaving; each further one uses the next number.
     pub seed: u64,
-    /// How many states are judged at one crash point, at most.
+    /// The number of states that are judged at one crash point, at most.
     pub states: u64,
 }
 
@@ -111,7 +111,7 @@ pub fn check(
     judge: impl Fn(&Hosted, &Crashed) -> Result<(), String>,
 ) -> Result<Report, Box<Refused>> {
     let started = Instant::now();
-    let own = Own {
+    let checked = CheckedProgram {
         image: vec![0; options.bytes.next_multiple_of(64) as usize / 8],
         volatile_bytes: options.volatile_bytes,
         setting: options.setting,
@@ -130,7 +130,7 @@ pub fn check(
         limit: Duration::MAX,
         session: Session::default(),
     };
-    let explored = own::sample(&own, &reach, (options.seed, options.histories), |_| ());
+    let explored = checked_program::sample(&checked, &reach, (options.seed, options.histories), |_| ());
     match (explored.broken, explored.seed) {
         (Some(broken), seed) => {
             let Violation { what, history, lost, missing, .. } = broken.violation;

@@ -22,7 +22,7 @@ pub struct RacingAccess {
     pub thread: usize,
     /// The place in the code.
     pub site: Site,
-    /// Whether it stores.
+    /// True if it stores.
     pub is_store: bool,
     /// True if it is atomic. If it is, the other access is not.
     pub is_atomic: bool,

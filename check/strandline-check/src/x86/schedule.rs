@@ -58,9 +58,9 @@ pub(crate) struct Scheduler {
     /// The thread that stalls, and the threads that have waited since it last ran.
     stalled: Option<usize>,
     waiting: Vec<usize>,
-    /// Whether a step was left out since the last candidate.
+    /// True if a step was left out since the last candidate.
     left_out: bool,
-    /// How many choice points there were.
+    /// The number of choice points.
     choices: u32,
     next_listed: usize,
     target: Option<usize>,

@@ -1,4 +1,4 @@
-//! Which code of a checked program issued the operation that a world is performing.
+//! The code of a checked program that issued the operation that a world is performing.
 
 use std::cell::Cell;
 use std::fmt;

@@ -3,10 +3,10 @@
 use strandline_core::memory::{Event, Operation};
 
 use super::crash::Decision;
-use super::missing::Missing;
+use super::missing_flush::Missing;
 use super::trace::{Mark, Store, Trace};
 
-/// How many lines of a history are shown, at most.
+/// The number of lines of a history that are shown, at most.
 const LONGEST: usize = 60;
 
 /// See [`Trace::story`].

@@ -1,8 +1,8 @@
-//! Memory under the persistency rules of x86 (Px86, Raad et al., POPL 2020). Execution is sequentially consistent: every load reads the latest store, unless stores are
-//! delayed as total store order permits, or a non-temporal store is late (`late.rs`). The world tracks what each thread knows of the order of stores
-//! (its views), so that a write-back covers exactly what it must cover, and leaves a [`Trace`].
+//! Memory under the persistency rules of x86 (Px86, Raad et al., POPL 2020). Execution is sequentially consistent: every load reads the latest store,
+//! unless stores are delayed as total store order permits, or a non-temporal store is late (`late_stores.rs`). The world tracks what each thread knows of
+//! the order of stores (its views), so that a write-back covers exactly what it must cover, and leaves a [`Trace`].
 
-mod late;
+mod late_stores;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -13,11 +13,11 @@ use fastrand::Rng;
 use strandline_core::memory::coroutines::{self, Thread};
 use strandline_core::memory::{Event, Operation, Space, Step, World};
 
-use self::late::LateStores;
-use super::caught::Stopped;
+use self::late_stores::LateStores;
 use super::mix;
+use super::panics::Stopped;
 use super::races::{HappensBefore, Race};
-use super::running::RunningTransaction;
+use super::running_transaction::RunningTransaction;
 use super::schedule::{ChoicePoint, Policy, Scheduler};
 use super::site::{self, Site, Source};
 use super::state::State;
@@ -48,7 +48,7 @@ struct View {
     asked: Vec<(u32, u32)>,
     unfenced_non_temporal: bool,
     transaction: RunningTransaction,
-    /// How many candidates are left until preemption has its ordinary probability.
+    /// The number of candidates that are left until preemption has its ordinary probability.
     critical: u32,
     /// How often the thread has paused since something changed.
     idle: u32,
@@ -96,7 +96,7 @@ pub struct X86World {
     /// The delayed stores, if stores are delayed.
     delayed: RefCell<Option<Delayed>>,
     late: RefCell<LateStores>,
-    /// Whether non-temporal stores may be late.
+    /// True if non-temporal stores may be late.
     has_late_stores: Cell<bool>,
     /// Present if the world looks for races.
     order: RefCell<Option<HappensBefore>>,

@@ -22,9 +22,9 @@ use strandline_command::output::Numbered;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
-/// How many transactions the shorter run has; the longer one has three times as many.
+/// The number of transactions that the shorter run has; the longer one has three times as many.
 const TRANSACTIONS: u64 = 1000;
-/// How many operations a transaction has in the runs that measure the cost of a further operation, and how many such transactions there are.
+/// The number of operations in a transaction of the runs that measure the cost of a further operation, and the number of such transactions.
 const OPERATIONS: u64 = 16;
 const LONG_TRANSACTIONS: u64 = 100;
 

@@ -67,7 +67,7 @@ pub struct Arguments {
     /// Seconds of each measurement, 0.01 to 86400 [default: 1, less without any flags]
     #[arg(long, value_parser = seconds)]
     seconds: Option<f64>,
-    /// Where to put the pool file, which must not exist and is removed afterwards
+    /// The path of the pool file, which must not exist and is removed afterwards
     #[arg(long)]
     pool: Option<std::path::PathBuf>,
     /// Repetitions of all measurements, interleaved, 1 to 1000; medians are shown [default: 3]

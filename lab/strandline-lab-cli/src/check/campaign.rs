@@ -25,15 +25,15 @@ const UNITS: &str = "units.jsonl";
 /// The file with what `--json` prints, written when the check has ended.
 const ROWS: &str = "rows.json";
 
-/// How many histories a unit samples, unless a line would then have more than [`MOST_UNITS`].
+/// The number of histories that a unit samples, unless a line would then have more than [`MOST_UNITS`].
 const UNIT_HISTORIES: u64 = 100;
-/// How many units a line has, at most.
+/// The number of units that a line has, at most.
 const MOST_UNITS: u64 = 64;
 
 /// Explores a unit, and shows its progress on the bar. Returns `None` if there is nothing to explore.
 pub type Explore<'a> = Box<dyn Fn(&ProgressBar) -> Result<Option<Value>, Failure> + 'a>;
 
-/// What is explored in one go.
+/// The part of a line that is explored in one go.
 pub struct Unit<'a> {
     /// The line of the table to which it belongs. Units of a line are adjacent.
     pub row: usize,
@@ -72,7 +72,7 @@ pub struct Column {
     pub expected: Expected,
 }
 
-/// What is known beforehand about the width of a column.
+/// The known facts about the width of a column.
 pub enum Expected {
     /// Nothing: the column is as wide as its header.
     Nothing,
@@ -221,11 +221,11 @@ impl Kept {
 /// The results of a check.
 pub struct Checked {
     pub outcome: Outcome,
-    /// What `--json` prints.
+    /// The objects that `--json` prints.
     pub object: Value,
-    /// How many units are unexplored while others were explored elsewhere, and how many units there are.
+    /// The number of units that are unexplored although others were explored elsewhere, and of all units.
     pub missing: (usize, usize),
-    /// How many units were known already.
+    /// The number of units that were known already.
     pub known: usize,
 }
 

@@ -12,7 +12,7 @@ use super::campaign::{Asked, Column, Expected, Table, Unit, count, indented, is_
 use super::schemes::{self, Arguments, WIDE};
 use strandline_command::Failure;
 
-/// How many states are searched at one crash point before the rest is sampled.
+/// The number of states that are searched at one crash point before the rest is sampled.
 const STATES: u64 = 2000;
 
 /// One line of the table: a scheme with all its barriers, or without one.

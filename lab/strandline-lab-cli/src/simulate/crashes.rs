@@ -52,7 +52,7 @@ impl FromStr for CrashAt {
     }
 }
 
-/// What a power failure left, and the result of recovery.
+/// The state after a power failure, and the result of recovery.
 #[derive(Serialize)]
 pub struct CrashReport {
     /// The cycle.
@@ -69,14 +69,14 @@ pub struct CrashReport {
     pub error: Option<String>,
 }
 
-/// What recovery found and did.
+/// Recovery's findings and actions.
 #[derive(Serialize)]
 pub struct Recovered {
     /// Log records read.
     pub records: u64,
     /// Committed transactions in the logs.
     pub committed: u64,
-    /// How many of these were replayed.
+    /// The number of these that were replayed.
     pub replayed: u64,
     /// Words stored home.
     pub words: u64,

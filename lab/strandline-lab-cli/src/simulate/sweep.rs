@@ -18,9 +18,9 @@ use strandline_command::output::SCHEMA;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
-/// How many seeds each run of a sweep has by default.
+/// The number of seeds that each run of a sweep has by default.
 const SEEDS: u64 = 3;
-/// How many seeds a point has by default that runs alone.
+/// The number of seeds that a point that runs alone has by default.
 pub const ONE_SEED: u64 = 1;
 
 type System = (SchemeName, &'static strandline_sim::scheme::Entry);

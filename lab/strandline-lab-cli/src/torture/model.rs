@@ -6,7 +6,7 @@ use strandline_structures::model::Contents;
 use super::data::Found;
 use super::operation::{BANK, BANK_NUMBER, Operation, STRUCTURES};
 
-/// How many violations of one verification are shown, at most; the first ones suffice.
+/// The number of violations of one verification that are shown, at most; the first ones suffice.
 const SHOWN: usize = 20;
 
 /// The pool's contents after a number of operations of each thread.

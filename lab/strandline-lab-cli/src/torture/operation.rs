@@ -6,7 +6,7 @@ use strandline_structures::model::{
     self, Array, BPlusTree, Choices, HashTable, KeyValueStore, RedBlackTree, Structure,
 };
 
-/// How many keys each thread has in each structure.
+/// The number of keys that each thread has in each structure.
 const KEYS: u64 = 64;
 /// The accounts that all threads use.
 pub const BANK: Array = Array { length: 16, first: 1_000_000 };
@@ -23,7 +23,7 @@ pub const STRUCTURES: [&dyn Structure; 5] = [
     &BANK,
 ];
 
-/// What one transaction does, besides storing its number in its thread's counter.
+/// The work of one transaction, besides storing its number in its thread's counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Operations on structures, with the structures' numbers: on keys of the thread's own, or a transfer between two accounts. Transfers of

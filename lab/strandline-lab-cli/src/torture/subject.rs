@@ -17,7 +17,7 @@ use super::worker;
 pub struct Structures {
     setting: Setting,
     model: Model,
-    /// How many heap objects the empty structures have.
+    /// The number of heap objects that the empty structures have.
     first_objects: u64,
 }
 

@@ -20,7 +20,7 @@ struct Page {
     native: &'static [&'static str],
     /// True if the page shows the verdicts under other readings of the paper (`--readings`).
     readings: bool,
-    /// Whether writing the page takes many minutes. Only `.ci/figures all` writes such a page.
+    /// True if writing the page takes many minutes. Only `.ci/figures all` writes such a page.
     is_long: bool,
 }
 
@@ -171,7 +171,7 @@ fn with_rows(readme: &str, rows: &[(&str, Vec<u64>)]) -> String {
     format!("{before}<!-- scoreboard -->\n{written}<!-- end of scoreboard -->{after}")
 }
 
-/// What the test does with the blocks of pages.
+/// The test's task for the blocks of pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Task {
     /// Compare the rows of cheap claims.

@@ -37,7 +37,7 @@ pub const OF_LATENCIES: &str = "rbtree";
 pub const MULTIPLES: [u64; 6] = [1, 2, 4, 6, 8, 10];
 /// The designs of Figs. 5 and 7.
 const OF_DESIGNS: [System; 7] = [BASE, ATOM, ATOM_OPT, NON_ATOMIC, REDO, REDO_2C, ATOM_OPT_2C];
-/// How many of these designs also run with large entries.
+/// The number of these designs that also run with large entries.
 const OF_BOTH: usize = 4;
 /// The designs of Table IV, and the upper bound.
 const OF_TPCC: [System; 5] = [BASE, ATOM, ATOM_OPT, REDO, NON_ATOMIC];

@@ -18,7 +18,7 @@ pub struct System {
     pub name: &'static str,
     software: &'static str,
     hardware: &'static str,
-    /// Whether each controller has a second channel, for the log.
+    /// True if each controller has a second channel, for the log.
     two_channels: bool,
 }
 
@@ -88,7 +88,7 @@ impl Ready {
             _ if tpcc => Sizes::default(),
             _ => Sizes::atom(entry_bytes),
         };
-        // How many transactions of a thread count, and how many precede them.
+        // The number of transactions of a thread that count, and of those that precede them.
         let large = entry_bytes == SIZES[1];
         let (transactions, warm_up) = match session.effort {
             Effort::Full if tpcc => (40, 5),

@@ -2,11 +2,11 @@
 
 use strandline_workloads::{BLURRED, WorkloadKind};
 
-use super::lens::{
-    Lens, bulk_note, constant, determination, falling, fig7_note, headline, known, order, rising, trend,
-    weaker,
-};
 use super::systems::label;
+use super::throughputs::{
+    Throughputs, bulk_note, constant, determination, falling, fig7_note, headline, known, order, rising,
+    trend, weaker,
+};
 use super::{figures, recovery};
 use crate::cells::ABORTS;
 use crate::claim::Claim;
@@ -19,81 +19,82 @@ use crate::verdict::{self, Baseline};
 const FIG7: &str = "Fig. 7: medians of the interleaved repetitions, divided for each workload.";
 
 pub fn b1(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
-    let finding = headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("bppm", "base")[..2].to_vec());
-    Ok(fig7_note(finding, lens, &["bppm"]))
+    let rates = Throughputs::judged(claim, all);
+    let finding =
+        headline(claim, rates, Baseline::One, FIG7, |rates| rates.range("bppm", "base")[..2].to_vec());
+    Ok(fig7_note(finding, rates, &["bppm"]))
 }
 
 pub fn b2(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
-    let finding = headline(claim, lens, Baseline::One, FIG7, |lens| vec![lens.mean("bppm", "base")]);
-    Ok(fig7_note(finding, lens, &["bppm"]))
+    let rates = Throughputs::judged(claim, all);
+    let finding = headline(claim, rates, Baseline::One, FIG7, |rates| vec![rates.mean("bppm", "base")]);
+    Ok(fig7_note(finding, rates, &["bppm"]))
 }
 
 pub fn b3(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let method =
         "Fig. 7: medians divided for each workload, then the mean. MNE truncates synchronously (mne-sync).";
-    let lens = Lens::judged(claim, all);
-    let finding = headline(claim, lens, Baseline::One, method, |lens| vec![lens.mean("bppm", "mne-sync")]);
-    Ok(fig7_note(finding, lens, &["bppm"]))
+    let rates = Throughputs::judged(claim, all);
+    let finding = headline(claim, rates, Baseline::One, method, |rates| vec![rates.mean("bppm", "mne-sync")]);
+    Ok(fig7_note(finding, rates, &["bppm"]))
 }
 
 pub fn b4(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
-    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| vec![lens.mean("base", "np")]))
+    let rates = Throughputs::judged(claim, all);
+    Ok(headline(claim, rates, Baseline::One, FIG7, |rates| vec![rates.mean("base", "np")]))
 }
 
 pub fn b5(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
-    Ok(headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("xil", "base").to_vec()))
+    let rates = Throughputs::judged(claim, all);
+    Ok(headline(claim, rates, Baseline::One, FIG7, |rates| rates.range("xil", "base").to_vec()))
 }
 
 pub fn b6(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
-    let finding = headline(claim, lens, Baseline::One, FIG7, |lens| lens.range("vcbp", "base").to_vec());
-    Ok(fig7_note(finding, lens, &["vcbp"]))
+    let rates = Throughputs::judged(claim, all);
+    let finding = headline(claim, rates, Baseline::One, FIG7, |rates| rates.range("vcbp", "base").to_vec());
+    Ok(fig7_note(finding, rates, &["vcbp"]))
 }
 
 pub fn b18(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     let method = "Fig. 7: (B2 - 1) / (1 / B4 - 1) of the measured averages, as the paper's B2 and B4 give 0.527: BASE \
                   over NP is averaged as in B4.";
-    let lens = Lens::judged(claim, all);
-    let finding = headline(claim, lens, Baseline::Zero, method, |lens| {
+    let rates = Throughputs::judged(claim, all);
+    let finding = headline(claim, rates, Baseline::Zero, method, |rates| {
         let share = |gain: f64, base_over_np: f64| (gain - 1.0) / (base_over_np.recip() - 1.0);
-        vec![lens.mean("bppm", "base").zip(lens.mean("base", "np")).map(|(gain, left)| share(gain, left))]
+        vec![rates.mean("bppm", "base").zip(rates.mean("base", "np")).map(|(gain, left)| share(gain, left))]
     });
-    Ok(fig7_note(finding, lens, &["bppm"]))
+    Ok(fig7_note(finding, rates, &["bppm"]))
 }
 
 pub fn b19(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let orders = |lens: Lens| {
+    let orders = |rates: Throughputs| {
         let above = |workload: WorkloadKind| {
-            let holds = lens.ratio("vcbp", "xil", workload.name).map(|ratio| verdict::above(ratio, 1.0));
+            let holds = rates.ratio("vcbp", "xil", workload.name).map(|ratio| verdict::above(ratio, 1.0));
             order(format!("{}: BP(VCBP) > BP(XIL)", workload.name), holds)
         };
         let mut orders: Vec<_> = BLURRED.into_iter().map(above).collect();
         for (upper, lower) in [("np", "bppm"), ("bppm", "vcbp"), ("vcbp", "xil"), ("xil", "base")] {
-            let pair = lens.mean(upper, "base").zip(lens.mean(lower, "base"));
+            let pair = rates.mean(upper, "base").zip(rates.mean(lower, "base"));
             let text = format!("on average {} > {}", label(upper), label(lower));
             orders.push(order(text, pair.map(|(upper, lower)| verdict::above(upper, lower))));
         }
         orders
     };
-    let means = |lens: Lens| {
+    let means = |rates: Throughputs| {
         let systems = ["np", "bppm", "vcbp", "xil", "mne-sync"];
-        systems.map(|system| (format!("mean {} / BASE", label(system)), lens.mean(system, "base"))).to_vec()
+        systems.map(|system| (format!("mean {} / BASE", label(system)), rates.mean(system, "base"))).to_vec()
     };
-    let finding = trend(Lens::judged(claim, all), FIG7, means, orders);
-    Ok(fig7_note(finding, Lens::judged(claim, all), &["vcbp", "bppm"]))
+    let finding = trend(Throughputs::judged(claim, all), FIG7, means, orders);
+    Ok(fig7_note(finding, Throughputs::judged(claim, all), &["vcbp", "bppm"]))
 }
 
 pub fn b7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
     const SYSTEMS: [&str; 4] = ["base", "mne-sync", "bppm", "np"];
     const WORKLOADS: [&str; 2] = ["hash", "rbtree"];
     let each = || WORKLOADS.into_iter().flat_map(|workload| SYSTEMS.map(|system| (workload, system)));
-    let orders = |lens: Lens| {
+    let orders = |rates: Throughputs| {
         let both = |(workload, system): (&str, &str)| {
-            let over = |xs: &[&str]| known(xs.iter().map(|x| lens.of(Some(workload), system, x)));
+            let over = |xs: &[&str]| known(xs.iter().map(|x| rates.of(Some(workload), system, x)));
             let name = format!("{workload}, {}", label(system));
             let rises = over(&["1", "2", "4"]).map(|v| rising(&v));
             let falls = over(&["4", "8"]).map(|v| falling(&v));
@@ -104,24 +105,24 @@ pub fn b7(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
         };
         each().flat_map(both).collect()
     };
-    let aborts = |lens: Lens| {
+    let aborts = |rates: Throughputs| {
         let at = |(workload, x): (&str, &str)| {
-            let aborts = lens.quantity(Some(workload), "bppm", ABORTS, x);
+            let aborts = rates.quantity(Some(workload), "bppm", ABORTS, x);
             (format!("{workload}, BPPM: abort ratio at {x} threads"), aborts)
         };
         WORKLOADS.into_iter().flat_map(|workload| ["4", "8"].map(|x| at((workload, x)))).collect()
     };
     let method = "Fig. 8: orders of the medians; the abort ratios are shown.";
-    Ok(trend(Lens::judged(claim, all), method, aborts, orders))
+    Ok(trend(Throughputs::judged(claim, all), method, aborts, orders))
 }
 
 pub fn b8(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
+    let rates = Throughputs::judged(claim, all);
     // For each workload and each measured number of threads the measured number and the paper's.
-    let measured = |lens: Lens| -> Vec<(String, Option<f64>, f64)> {
+    let measured = |rates: Throughputs| -> Vec<(String, Option<f64>, f64)> {
         let of = |(workload, paper): (&str, f64), threads: u64| {
             let x = threads.to_string();
-            let share = lens.regained(Some(workload), "bppm", &x)?;
+            let share = rates.regained(Some(workload), "bppm", &x)?;
             let name = format!("{workload}, {x} {}", if threads == 1 { "thread" } else { "threads" });
             Some((name, Some(share), paper))
         };
@@ -137,7 +138,7 @@ pub fn b8(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     };
     let named =
         |measured: Vec<(String, Option<f64>, f64)>| measured.into_iter().map(|(n, v, _)| (n, v)).collect();
-    let here = measured(lens);
+    let here = measured(rates);
     let verdict = judge(&here);
     let complete = here.len() == 2 * figures::THREADS.len();
     let method = "Fig. 8: (BPPM - BASE) / (NP - BASE) of the medians at each number of threads.";
@@ -148,7 +149,7 @@ pub fn b8(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
     if !complete {
         finding = finding.note("Judged at the numbers of threads that were run.");
     }
-    Ok(lens.others().fold(finding, |finding, other| {
+    Ok(rates.others().fold(finding, |finding, other| {
         let numbers = measured(other);
         let verdict = judge(&numbers);
         finding.beside(other.name(), Measured::Named(named(numbers)), Some(verdict))
@@ -156,16 +157,16 @@ pub fn b8(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Err
 }
 
 pub fn b9(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
+    let rates = Throughputs::judged(claim, all);
     let xs = all.xs("fig9");
     let method = "Fig. 9: (BPPM - BASE) / (NP - BASE) of the medians, at values of 8 and of 4096 bytes. The orders are \
                   shown, the numbers judged.";
-    let mut finding = headline(claim, lens, Baseline::Zero, method, |lens| {
-        ["8", "4096"].map(|x| lens.regained(None, "bppm", x)).to_vec()
+    let mut finding = headline(claim, rates, Baseline::Zero, method, |rates| {
+        ["8", "4096"].map(|x| rates.regained(None, "bppm", x)).to_vec()
     });
-    let shares = known(xs.iter().map(|x| lens.regained(None, "bppm", x)));
-    let per_second = known(xs.iter().map(|x| lens.of(None, "bppm", x)));
-    let bytes = known(xs.iter().map(|x| Some(lens.of(None, "bppm", x)? * x.parse::<f64>().ok()?)));
+    let shares = known(xs.iter().map(|x| rates.regained(None, "bppm", x)));
+    let per_second = known(xs.iter().map(|x| rates.of(None, "bppm", x)));
+    let bytes = known(xs.iter().map(|x| Some(rates.of(None, "bppm", x)? * x.parse::<f64>().ok()?)));
     finding.orders = vec![
         order("the overhead removed falls with the value size", shares.map(|v| falling(&v))),
         order("BPPM: transactions per second fall", per_second.map(|v| falling(&v))),
@@ -176,35 +177,37 @@ pub fn b9(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findin
 
 pub fn b10(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig10");
-    let rate = |lens: Lens, system: &str, x: &str| Some(lens.of(None, system, x)? * x.parse::<f64>().ok()?);
-    let orders = |lens: Lens| {
-        let values = |system: &str| known(xs.iter().map(|x| rate(lens, system, x)));
+    let rate =
+        |rates: Throughputs, system: &str, x: &str| Some(rates.of(None, system, x)? * x.parse::<f64>().ok()?);
+    let orders = |rates: Throughputs| {
+        let values = |system: &str| known(xs.iter().map(|x| rate(rates, system, x)));
         let rises = |system| order(format!("{} rises", label(system)), values(system).map(|v| rising(&v)));
         let flat = values("np").map(|v| constant(&v));
         let mut orders = vec![order("NP stays constant (within 10% of its mean)", flat)];
         orders.extend(["base", "mne-sync", "bppm"].map(rises));
         orders
     };
-    let growth = |lens: Lens| {
-        let grown = |system: &str| Some(rate(lens, system, xs.last()?)? / rate(lens, system, xs.first()?)?);
+    let growth = |rates: Throughputs| {
+        let grown = |system: &str| Some(rate(rates, system, xs.last()?)? / rate(rates, system, xs.first()?)?);
         ["np", "base", "mne-sync", "bppm"]
             .map(|system| (format!("{}: last / first", label(system)), grown(system)))
             .to_vec()
     };
     let method =
         "Fig. 10: operations per second (transactions per second times operations in each), medians.";
-    Ok(weaker(trend(Lens::judged(claim, all), method, growth, orders), session))
+    Ok(weaker(trend(Throughputs::judged(claim, all), method, growth, orders), session))
 }
 
 pub fn b11(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig11");
-    let over = |lens: Lens, workload: &str| known(xs.iter().map(|x| lens.of(Some(workload), "bppm", x)));
-    let growth = |lens: Lens, workload: &str| over(lens, workload).map(|v| v[v.len() - 1] / v[0]);
+    let over =
+        |rates: Throughputs, workload: &str| known(xs.iter().map(|x| rates.of(Some(workload), "bppm", x)));
+    let growth = |rates: Throughputs, workload: &str| over(rates, workload).map(|v| v[v.len() - 1] / v[0]);
     let names = BLURRED.map(|workload| workload.name);
-    let orders = |lens: Lens| {
+    let orders = |rates: Throughputs| {
         let both = |workload: &str| {
-            let little = over(lens, workload).as_deref().map(constant);
-            let higher = growth(lens, workload).map(|growth| verdict::above(growth, 1.0));
+            let little = over(rates, workload).as_deref().map(constant);
+            let higher = growth(rates, workload).map(|growth| verdict::above(growth, 1.0));
             [
                 order(format!("{workload}: little change (within 10% of its mean)"), little),
                 order(format!("{workload}: higher with the largest log"), higher),
@@ -212,12 +215,12 @@ pub fn b11(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findi
         };
         names.into_iter().flat_map(both).collect()
     };
-    let numbers = |lens: Lens| {
-        let of = |workload: &str| (format!("{workload}: largest log / smallest"), growth(lens, workload));
+    let numbers = |rates: Throughputs| {
+        let of = |workload: &str| (format!("{workload}: largest log / smallest"), growth(rates, workload));
         names.map(of).to_vec()
     };
     let method = "Fig. 11: medians of BPPM over the log size.";
-    Ok(weaker(trend(Lens::judged(claim, all), method, numbers, orders), session))
+    Ok(weaker(trend(Throughputs::judged(claim, all), method, numbers, orders), session))
 }
 
 pub fn b12(_: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
@@ -274,69 +277,70 @@ const CLOSED: &str = "Closed. The paper explains BP(VCBP) above BPPM by uncommit
 const FIG13: &str = "Fig. 13: medians of the interleaved repetitions.";
 
 pub fn b13(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
-    let finding = headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("bppm", "base", "35")]);
-    Ok(bulk_note(finding, lens, &["bppm"], &["35"], 35.0))
+    let rates = Throughputs::judged(claim, all);
+    let finding =
+        headline(claim, rates, Baseline::One, FIG13, |rates| vec![rates.ratio("bppm", "base", "35")]);
+    Ok(bulk_note(finding, rates, &["bppm"], &["35"], 35.0))
 }
 
 pub fn b14(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
+    let rates = Throughputs::judged(claim, all);
     let finding =
-        headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("bppm", "base", "2000")]);
-    Ok(bulk_note(finding, lens, &["bppm"], &["2000"], 2000.0))
+        headline(claim, rates, Baseline::One, FIG13, |rates| vec![rates.ratio("bppm", "base", "2000")]);
+    Ok(bulk_note(finding, rates, &["bppm"], &["2000"], 2000.0))
 }
 
 pub fn b15(claim: &Claim, _: &Session, all: &Measurements) -> Result<Finding, Error> {
-    let lens = Lens::judged(claim, all);
+    let rates = Throughputs::judged(claim, all);
     let mut finding =
-        headline(claim, lens, Baseline::One, FIG13, |lens| vec![lens.ratio("vcbp", "base", "2000")]);
-    let above = lens.ratio("vcbp", "bppm", "2000").map(|ratio| verdict::above(ratio, 1.0));
+        headline(claim, rates, Baseline::One, FIG13, |rates| vec![rates.ratio("vcbp", "base", "2000")]);
+    let above = rates.ratio("vcbp", "bppm", "2000").map(|ratio| verdict::above(ratio, 1.0));
     finding.orders = vec![order("BP(VCBP) > BPPM at 2000 ns", above)];
     let finding = finding.note(CLOSED);
-    Ok(bulk_note(finding, lens, &["vcbp", "bppm"], &["2000"], 2000.0))
+    Ok(bulk_note(finding, rates, &["vcbp", "bppm"], &["2000"], 2000.0))
 }
 
 pub fn b20(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig13");
-    let gains = |lens: Lens| (lens.ratio("bppm", "base", "35"), lens.ratio("bppm", "base", "2000"));
-    let orders = |lens: Lens| {
-        let values = |system: &str| known(xs.iter().map(|x| lens.of(None, system, x)));
+    let gains = |rates: Throughputs| (rates.ratio("bppm", "base", "35"), rates.ratio("bppm", "base", "2000"));
+    let orders = |rates: Throughputs| {
+        let values = |system: &str| known(xs.iter().map(|x| rates.of(None, system, x)));
         let falls = |system| {
             order(format!("{} falls with the latency", label(system)), values(system).map(|v| falling(&v)))
         };
         let mut orders = ["base", "mne-sync", "xil", "vcbp", "bppm"].map(falls).to_vec();
         let constant = values("np").map(|v| constant(&v));
         orders.push(order("NP hardly changes (within 10% of its mean)", constant));
-        let (low, high) = gains(lens);
+        let (low, high) = gains(rates);
         let rises = low.zip(high).map(|(low, high)| verdict::above(high, low));
         orders.push(order("BPPM / BASE is higher at 2000 ns than at 35", rises));
-        let below = lens.ratio("bppm", "vcbp", "2000").map(|ratio| verdict::above(1.0, ratio));
+        let below = rates.ratio("bppm", "vcbp", "2000").map(|ratio| verdict::above(1.0, ratio));
         orders.push(order("BPPM < BP(VCBP) at 2000 ns", below));
         orders
     };
-    let numbers = |lens: Lens| {
-        let (low, high) = gains(lens);
+    let numbers = |rates: Throughputs| {
+        let (low, high) = gains(rates);
         vec![
             ("BPPM / BASE at 35 ns".to_owned(), low),
             ("BPPM / BASE at 2000 ns".to_owned(), high),
-            ("BP(VCBP) / BPPM at 2000 ns".to_owned(), lens.ratio("vcbp", "bppm", "2000")),
+            ("BP(VCBP) / BPPM at 2000 ns".to_owned(), rates.ratio("vcbp", "bppm", "2000")),
         ]
     };
-    Ok(weaker(trend(Lens::judged(claim, all), FIG13, numbers, orders), session).note(CLOSED))
+    Ok(weaker(trend(Throughputs::judged(claim, all), FIG13, numbers, orders), session).note(CLOSED))
 }
 
 pub fn b16(claim: &Claim, session: &Session, all: &Measurements) -> Result<Finding, Error> {
     let xs = all.xs("fig14");
-    let orders = |lens: Lens| {
+    let orders = |rates: Throughputs| {
         let rises = |system| {
-            let values = known(xs.iter().map(|x| lens.of(None, system, x)));
+            let values = known(xs.iter().map(|x| rates.of(None, system, x)));
             order(format!("{} rises as idle time falls", named(system)), values.map(|v| rising(&v)))
         };
         let mut orders = ["np", "base", "mne-sync", "mne-async", "bppm"].map(rises).to_vec();
-        let below = lens.ratio("mne-async", "mne-sync", "0").map(|ratio| verdict::above(1.0, ratio));
+        let below = rates.ratio("mne-async", "mne-sync", "0").map(|ratio| verdict::above(1.0, ratio));
         orders.push(order("MNE-ASYNC < MNE-SYNC without idle time", below));
         for other in ["mne-sync", "mne-async"] {
-            let ratios: Option<Vec<_>> = xs.iter().map(|x| lens.ratio("bppm", other, x)).collect();
+            let ratios: Option<Vec<_>> = xs.iter().map(|x| rates.ratio("bppm", other, x)).collect();
             let above = ratios
                 .filter(|all| !all.is_empty())
                 .map(|all| all.iter().all(|&ratio| verdict::above(ratio, 1.0)));
@@ -344,15 +348,15 @@ pub fn b16(claim: &Claim, session: &Session, all: &Measurements) -> Result<Findi
         }
         orders
     };
-    let numbers = |lens: Lens| {
+    let numbers = |rates: Throughputs| {
         vec![
-            ("BPPM / MNE-SYNC without idle time".to_owned(), lens.ratio("bppm", "mne-sync", "0")),
-            ("MNE-ASYNC / MNE-SYNC without idle time".to_owned(), lens.ratio("mne-async", "mne-sync", "0")),
-            ("MNE-ASYNC / MNE-SYNC at 90% idle time".to_owned(), lens.ratio("mne-async", "mne-sync", "90")),
+            ("BPPM / MNE-SYNC without idle time".to_owned(), rates.ratio("bppm", "mne-sync", "0")),
+            ("MNE-ASYNC / MNE-SYNC without idle time".to_owned(), rates.ratio("mne-async", "mne-sync", "0")),
+            ("MNE-ASYNC / MNE-SYNC at 90% idle time".to_owned(), rates.ratio("mne-async", "mne-sync", "90")),
         ]
     };
     let method = "Fig. 14: medians over the share of idle time.";
-    let finding = weaker(trend(Lens::judged(claim, all), method, numbers, orders), session);
+    let finding = weaker(trend(Throughputs::judged(claim, all), method, numbers, orders), session);
     Ok(finding
         .note(
             "The paper's machine has four cores, on which the helper would have one of its own and MNE-ASYNC be ahead. One core, \

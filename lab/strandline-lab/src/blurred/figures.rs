@@ -27,14 +27,14 @@ pub const LOGS: [(u64, &str); 5] = [
 const LATENCIES: [u64; 5] = [35, 95, 150, 1000, 2000];
 /// Idle times in percent in Fig. 14.
 const IDLE: [u64; 6] = [90, 70, 50, 30, 10, 0];
-/// How many operations a transaction has in the B+ tree of Figs. 7 and 11: the paper has "multiple key-value insert or delete operations" (V-A), and
-/// this is the smallest such number.
+/// The number of operations that a transaction has in the B+ tree of Figs. 7 and 11: the paper has "multiple key-value insert or delete operations"
+/// (V-A), and this is the smallest such number.
 const BPLUSTREE_OPERATIONS: u64 = 2;
 /// The maximum of keys with large values.
 const KEYS_OF_LARGE_VALUES: u64 = 65_536;
 
-/// How many cores the simulated machine of Fig. 14 has. The thread that truncates logs "competes with the foreground transaction execution threads"
-/// (V-C-5), so one foreground thread shares one core with it.
+/// The number of cores that the simulated machine of Fig. 14 has. The thread that truncates logs "competes with the foreground transaction execution
+/// threads" (V-C-5), so one foreground thread shares one core with it.
 const HELPERS_CORES: usize = 1;
 
 /// Our own variants, which are shown beside the paper's systems.

@@ -4,9 +4,9 @@ mod claims;
 mod draw;
 mod figures;
 mod format;
-mod lens;
 mod recovery;
 mod systems;
+mod throughputs;
 
 use crate::claim::Claim;
 use crate::error::Error;

@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::measurements::{Key, Measurements};
 use crate::session::{Pace, Session};
 
-/// How many logs a pool has: enough for any measured number of threads.
+/// The number of logs that a pool has: enough for any measured number of threads.
 const LOGS: u64 = 8;
-/// How many warm-ups NP makes on a newly opened pool.
+/// The number of warm-ups that NP makes on a newly opened pool.
 const MAPPING: u32 = 3;
 
 impl Cell {

@@ -86,13 +86,28 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
         colour,
         values: x.iter().map(|barrier| all.spread(key(scheme.name()), barrier)).collect(),
     });
+    let left_out = x.iter().map(|barrier| if barrier == ALL { "none".to_owned() } else { barrier.clone() });
     vec![Panel {
         title: "Without this barrier".into(),
         form: Form::Bars,
         x_label: "barrier left out".into(),
         y_label: "violation found".into(),
         curves: curves.collect(),
-        x: x.clone(),
+        x: left_out.collect(),
         marks: Vec::new(),
     }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_axis_of_left_out_barriers_begins_with_none() {
+        let mut all = Measurements::default();
+        for x in [ALL, "PB1"] {
+            all.add(key("sct-epoch"), x, Spread::exactly(0.0));
+        }
+        assert_eq!(draw(&all)[0].x, ["none", "PB1"]);
+    }
 }

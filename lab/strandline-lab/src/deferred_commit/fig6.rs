@@ -45,7 +45,7 @@ fn model(name: &str) -> Model {
     }
 }
 
-/// How many steps of progress one recording has.
+/// The number of steps of progress that one recording has.
 const STEPS: u64 = 20;
 
 pub fn steps(session: &Session) -> u64 {
@@ -62,7 +62,7 @@ fn is_judged(workload: &str) -> bool {
     WORKLOADS.iter().any(|(name, _)| *name == workload)
 }
 
-/// How many items New Order's tables have: as many as the authors' published program.
+/// The number of items that New Order's tables have: as many as the authors' published program.
 const ITEMS: u64 = 10_000;
 /// The maximum of recorded transactions of workloads that are only shown, in full and quickly. With indexes a New Order has ten times as many events.
 const BESIDE: [u64; 2] = [20_000, 5_000];
@@ -269,7 +269,7 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
         });
         Panel {
             title: match rates {
-                Rates::Native => format!("{workload_name}, {label}"),
+                Rates::Native => format!("{workload_name}, {label}, this processor"),
                 Rates::Simulated => format!("{workload_name}, {label}, simulated machine"),
             },
             form: Form::Lines,
@@ -290,4 +290,25 @@ pub fn draw(all: &Measurements) -> Vec<Panel> {
         }
     }
     panels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same curves are drawn by the rates of two processors.
+    #[test]
+    fn each_panel_says_whose_rates_it_shows() {
+        let mut all = Measurements::default();
+        let setting = setting(WORKLOADS[0].0, MODELS[0].0);
+        for rates in [Rates::Native, Rates::Simulated] {
+            let key =
+                Key { figure: FIGURE, setting: &setting, system: DESIGNS[0].0, quantity: rates.quantity() };
+            all.add(key, ANY, Spread::exactly(1.0));
+        }
+        let titles: Vec<String> = draw(&all).into_iter().map(|panel| panel.title).collect();
+        let of = |place: &str| titles.iter().filter(|title| title.ends_with(place)).count();
+        assert_eq!((of("this processor"), of("simulated machine")), (titles.len() / 2, titles.len() / 2));
+        assert!(!titles.is_empty());
+    }
 }

@@ -11,15 +11,15 @@ const APART_BYTES: u64 = 256;
 
 /// Transactions that all write the same word, or in which each thread writes words of its own.
 pub struct Synthetic {
-    /// How many transactions all threads run together.
+    /// The number of transactions that all threads run together.
     pub transactions: u64,
-    /// How many threads there are.
+    /// The number of threads.
     pub threads: u64,
-    /// Whether all write the same word.
+    /// True if all write the same word.
     pub conflicting: bool,
-    /// Whether a thread commits what it has deferred after each transaction.
+    /// True if a thread commits what it has deferred after each transaction.
     pub drained: bool,
-    /// How many threads have started.
+    /// The number of threads that have started.
     next_thread: Cell<u64>,
 }
 

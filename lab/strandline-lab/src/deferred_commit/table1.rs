@@ -47,10 +47,10 @@ struct Run {
     setting: &'static str,
     scheme: &'static str,
     conflicting: bool,
-    /// Whether a thread commits what it has deferred after each transaction.
+    /// True if a thread commits what it has deferred after each transaction.
     drained: bool,
     threads: u64,
-    /// How many strands a thread has; 1 if the model has none.
+    /// The number of strands that a thread has; 1 if the model has none.
     strands: u64,
     transactions: u64,
 }

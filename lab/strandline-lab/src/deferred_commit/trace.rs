@@ -21,9 +21,9 @@ use crate::error::Error;
 pub struct Recording {
     /// The model whose critical path is computed.
     pub model: Model,
-    /// How many threads run, each a coroutine.
+    /// The number of threads that run, each a coroutine.
     pub threads: u64,
-    /// How many transactions all threads run together.
+    /// The number of transactions that all threads run together.
     pub transactions: u64,
     /// Bytes in each log.
     pub log_bytes: u64,
@@ -33,7 +33,7 @@ pub struct Recording {
     pub in_turn: bool,
 }
 
-/// How many parts a run has for finding out whether its path grows with the run.
+/// The number of parts that a run has for finding out whether its path grows with the run.
 pub const TENTHS: usize = 10;
 
 /// Returns how many of the transactions are executed at the end of a tenth of the run, which is counted from zero.
@@ -50,7 +50,7 @@ pub struct Traced {
     pub at_tenths: [u32; TENTHS],
     /// Transactions recorded, of all threads.
     pub transactions: u64,
-    /// How many memory events the models received.
+    /// The number of memory events that the models received.
     pub events: u64,
     /// Stores to persistent memory.
     pub persists: u64,

@@ -77,10 +77,9 @@ fn traffic(claim: &Claim, all: &Measurements, system: System) -> Judged {
         let ratios: Vec<f64> =
             own.into_iter().zip(values(all, SYSTEMS, base, WRITTEN, ANY)).map(ratio).collect();
         let mean = ratios.iter().sum::<f64>() / ratios.len().max(1) as f64;
-        (
-            format!("bytes written per transaction over {}'s", base.name),
-            Some(mean).filter(|_| !ratios.is_empty()),
-        )
+        // Nothing is written to memory without transactions if the structures fit the caches.
+        let mean = Some(mean).filter(|mean| mean.is_finite() && !ratios.is_empty());
+        (format!("bytes written per transaction, over {}", base.name), mean)
     };
     // A line has 64 bytes and a store 8.
     let lines = measured.map(|bytes| bytes / 8.0);
@@ -422,6 +421,19 @@ mod tests {
         }
         let Measured::Numbers(measured) = judged("L9", &all).measured else { panic!("numbers") };
         assert!((measured[0].unwrap() - 2.0 / 1.9).abs() < 1e-9, "{measured:?}");
+    }
+
+    /// Without transactions, structures that fit the caches write nothing to memory.
+    #[test]
+    fn a_ratio_to_nothing_is_no_number() {
+        let mut all = Measurements::default();
+        for (system, bytes) in [(NONE, 0.0), (H_WAL, 50.0), (S_WAL, 100.0)] {
+            add(&mut all, SYSTEMS, "SPS", system, WRITTEN, ANY, bytes);
+        }
+        let beside = judged("L5", &all).beside;
+        let ratios = beside.into_iter().find(|beside| beside.setting == "without counting stores").unwrap();
+        let Measured::Named(ratios) = ratios.measured else { panic!("names") };
+        assert_eq!(ratios.iter().map(|(_, ratio)| *ratio).collect::<Vec<_>>(), [None, Some(2.0)]);
     }
 
     #[test]

@@ -69,9 +69,9 @@ pub struct PaperWorkload {
     pub key: &'static str,
     /// The paper's name.
     pub name: &'static str,
-    /// How many operations a transaction has, chosen so that it writes as many blocks as Table 2 says.
+    /// The number of operations that a transaction has, chosen so that it writes as many blocks as Table 2 says.
     operations: u64,
-    /// How many transactions a full run has.
+    /// The number of transactions that a full run has.
     transactions: u64,
 }
 

@@ -33,7 +33,7 @@ const BAR: f64 = 8.0;
 const LEAST: i32 = 2;
 /// The text in place of values that were not measured.
 const NOT_RUN: &str = "not run";
-/// How many colours the page's style defines.
+/// The number of colours that the page's style defines.
 pub const COLOURS: usize = 8;
 
 // Colours that stand for the page's variables until the drawing is complete.

@@ -12,7 +12,7 @@ use crate::measurements::Spread;
 pub struct Combination<'a> {
     /// The first of them.
     pub first: &'a Point,
-    /// How many points there are, with different seeds.
+    /// The number of points, with different seeds.
     pub points: usize,
     /// The seeds of the points that have run.
     pub seeds: Vec<u64>,

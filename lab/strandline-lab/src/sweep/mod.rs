@@ -167,7 +167,7 @@ pub struct Effort {
     pub work: Duration,
     /// The elapsed time.
     pub elapsed: Duration,
-    /// How many ran in parallel.
+    /// The number that ran in parallel.
     pub threads: usize,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use strandline_sim::run::{PoolSizes, Prepared};
 use strandline_workloads::Sizes;
 
-/// What determines a filled pool: workload, sizes, threads, and whether each thread has a structure of its own.
+/// The properties that determine a filled pool: workload, sizes, threads, and whether each thread has a structure of its own.
 pub(super) type Filled = (&'static str, Sizes, PoolSizes, usize, bool);
 
 pub(super) type Shared = Arc<OnceLock<Result<Prepared, String>>>;
@@ -38,7 +38,7 @@ impl Pools {
 /// The pools of points that run one by one: the most recently used ones are kept.
 pub struct Shelf(Mutex<VecDeque<(Filled, Shared)>>);
 
-/// How many pools a shelf keeps. Callers with many points should order them by pool.
+/// The number of pools that a shelf keeps. Callers with many points should order them by pool.
 const KEPT: usize = 2;
 
 impl Shelf {

@@ -10,7 +10,7 @@ use strandline_sim::Registry;
 use strandline_sim::run::{PoolSizes, Run};
 use strandline_workloads::{Sizes, WorkloadKind};
 
-/// What a point runs.
+/// The work that a point runs.
 #[derive(Clone, Debug)]
 pub enum Work {
     /// A workload under a software scheme.

@@ -46,7 +46,7 @@ pub const VICTIMS: &str = "largest victim cache";
 /// Cache misses per transaction.
 pub const MISSES: &str = "misses/tx";
 pub const CACHES: [u64; 7] = [128, 256, 512, 1024, 2048, 4096, 8192];
-/// How many operations a transaction has if the cache is varied.
+/// The number of operations that a transaction has if the cache is varied.
 const OPERATIONS: u64 = 5;
 /// Instructions per access, not counting the access itself, which W11 varies ("less time between persistent stores"). Otherwise the number is the one
 /// counted in the program or trace; the paper only says "numerous".
@@ -72,7 +72,7 @@ fn transactions(session: &Session, operations: u64) -> u64 {
     (operations_in_all / operations).max(2)
 }
 
-/// How many transactions run before any count: the paper's traces begin with the cache as initialisation left it.
+/// The number of transactions that run before any count: the paper's traces begin with the cache as initialisation left it.
 const WARM_UP: u64 = 2;
 
 pub fn steps_by_size(session: &Session) -> u64 {

@@ -16,7 +16,7 @@ use crate::panel::{Curve, Form, Panel};
 use crate::session::{Effort, Session};
 
 pub const FIGURE: &str = "fig6";
-/// How many stores the paper's trace has (W14).
+/// The number of stores that the paper's trace has (W14).
 pub const STORES: u64 = 10;
 /// Cycles from the opening of a transaction to its closing.
 pub const TIME: &str = "cycles";

@@ -21,15 +21,15 @@ use super::{Case, Counts, Outcome, Size, Violation, caught};
 /// How far an exhaustive exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many schedules to explore, each with its own seed.
+    /// The number of schedules to explore, each with its own seed.
     pub schedules: u64,
     /// The seed of the first schedule.
     pub seed: u64,
-    /// How many transactions each of two threads runs.
+    /// The number of transactions that each of two threads runs.
     pub transactions: u32,
-    /// How many power failures a history has: the one while the threads run, and those in recoveries from it.
+    /// The number of power failures that a history has: the one while the threads run, and those in recoveries from it.
     pub failures: u32,
-    /// How many states are judged at one crash point, at most.
+    /// The number of states that are judged at one crash point, at most.
     pub states: u64,
     /// The time after which exploring stops.
     pub limit: Duration,
@@ -235,9 +235,9 @@ impl Exhaustion<'_> {
 struct Life<'a> {
     pool: &'a Pool,
     seed: u64,
-    /// How many transactions each of the two threads runs.
+    /// The number of transactions that each of the two threads runs.
     transactions: u32,
-    /// How many of the two threads have ended.
+    /// The number of the two threads that have ended.
     finished: Cell<u32>,
     problem: RefCell<Option<String>>,
 }

@@ -36,7 +36,7 @@ const MIXED: [Workload; 7] = [
     Workload::Extents,
 ];
 
-/// How many switches of threads a history may have before it counts as endless.
+/// The number of switches of threads that a history may have before it counts as endless.
 const PATIENCE: u32 = 2_000_000;
 
 /// A pool, and its expected contents.
@@ -415,12 +415,12 @@ struct Life<'a> {
     faulty: bool,
     /// True if transactions are often longer than a block.
     large: bool,
-    /// How many threads have ended, without the one that takes checkpoints.
+    /// The number of threads that have ended, without the one that takes checkpoints.
     finished: Cell<usize>,
     problem: RefCell<Option<String>>,
     /// Unique values that transactions have read and reported.
     seen: RefCell<Vec<u64>>,
-    /// How many checkpoints were taken, and how many of them enlarged the ring.
+    /// The number of checkpoints taken, and of those that enlarged the ring.
     checkpoints: Cell<(u64, u64)>,
 }
 

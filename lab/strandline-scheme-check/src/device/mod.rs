@@ -38,7 +38,7 @@ use journal::Journal;
 pub const SCHEMES: [(&str, Concurrency); 2] =
     [("bppm", Concurrency::Stm), ("bppm+single-writer", Concurrency::SingleWriter)];
 
-/// What to check: a control, a workload and a mutant.
+/// A case to check: a control, a workload and a mutant.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// How BPPM's transactions are isolated.
@@ -53,9 +53,9 @@ pub struct Case {
 /// How long histories are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// How many lives a pool has.
+    /// The number of lives that a pool has.
     pub lives: u32,
-    /// How many transactions a thread runs in a life, at most.
+    /// The number of transactions that a thread runs in a life, at most.
     pub transactions: u32,
 }
 
@@ -68,7 +68,7 @@ impl Default for Size {
 /// How much is sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// How many pools to sample, each with several lives.
+    /// The number of pools to sample, each with several lives.
     pub histories: u64,
     /// The seed of the first pool; each further one uses the next number.
     pub seed: u64,
@@ -78,7 +78,7 @@ pub struct Sampling {
     pub limit: Duration,
 }
 
-/// What was explored.
+/// The counts of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Pools, each of which lives several lives.
@@ -103,7 +103,7 @@ pub struct Counts {
     pub damage_found: u64,
     /// Files that became longer.
     pub grown: u64,
-    /// How many of these had a flush that failed or lost power.
+    /// The number of these that had a flush that failed or lost power.
     pub failed_growths: u64,
     /// Crash points with more states than the bound, of which only as many as the bound were judged.
     pub cut_short: u64,
@@ -130,7 +130,7 @@ impl std::ops::AddAssign for Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Violation {
-    /// What does not hold, in a sentence.
+    /// The property that does not hold, in a sentence.
     pub what: String,
     /// The history, one event per line.
     pub history: Vec<String>,
@@ -139,7 +139,7 @@ pub struct Violation {
 /// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was explored.
+    /// The counts of the exploration.
     pub counts: Counts,
     /// The first violation.
     pub violation: Option<Violation>,

@@ -10,7 +10,7 @@ use strandline_core::memory::PersistentAddress;
 use super::transactions::FIRST_VALUE;
 use super::world::{Committed, DeviceWorld};
 
-/// How many words are compared at a time.
+/// The number of words that are compared at a time.
 const PAGE_WORDS: usize = (PAGE_BYTES / 8) as usize;
 
 /// The expected data.

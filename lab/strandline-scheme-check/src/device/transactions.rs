@@ -22,7 +22,7 @@ const CELLS: Words = Words {
 pub(super) const ACCOUNTS: Words = Words { count: 8, byte: |account| 8 * account, invariant: Invariant::Sum };
 /// Values from here to 2^63 are written only once.
 pub(super) const FIRST_VALUE: u64 = 1 << 32;
-/// How many chunks the mix needs: those of its cells, and some for journals.
+/// The number of chunks that the mix needs: those of its cells, and some for journals.
 pub(super) const MIX_CHUNKS: u64 = 8;
 /// The bytes of the chunks of its cells, which are allocated before all others.
 pub(super) const CELL_BYTES: u64 = 5 * 4096;

@@ -29,13 +29,13 @@ use crate::explore::worker::AnyWorker;
 /// The identity that binds the two files to each other.
 pub(super) const IDENTITY: LogIdentity = LogIdentity { pool: *b"strandline crash", nonce: 1 };
 
-/// How many chunks a new pool's heap file has; it grows for workloads that allocate more.
+/// The number of chunks that a new pool's heap file has; it grows for workloads that allocate more.
 const FIRST_CHUNKS: u64 = super::transactions::MIX_CHUNKS;
 
 /// Memory for versions of lines: room for some hundred.
 const VERSION_BYTES: u64 = 32 << 10;
 
-/// How many threads run transactions, at most.
+/// The number of threads that run transactions, at most.
 pub(super) const THREADS: usize = 3;
 /// The thread that recovers. If fewer than `THREADS` threads run transactions, the next thread takes checkpoints, and the ones after it compact and
 /// read snapshots.

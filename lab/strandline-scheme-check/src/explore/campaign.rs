@@ -20,7 +20,7 @@ use strandline_check::{Session, Setting};
 /// The result of an exploration.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was explored.
+    /// The counts of a campaign.
     pub counts: Counts,
     /// The first violation. Exploration stops there.
     pub violation: Option<Violation>,
@@ -50,11 +50,11 @@ impl Outcome {
 /// How much is sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// How many pools to sample, each with a few lives.
+    /// The number of pools to sample, each with a few lives.
     pub histories: u64,
     /// The seed of the first pool; each further one uses the next number.
     pub seed: u64,
-    /// How many transactions a thread runs in one life, at most.
+    /// The number of transactions that a thread runs in one life, at most.
     pub transactions: u32,
     /// The time after which sampling stops.
     pub limit: Duration,
@@ -118,10 +118,10 @@ pub fn sample(
     Ok(outcome)
 }
 
-/// How many crash points are tried in each sampled life.
+/// The number of crash points that are tried in each sampled life.
 const POINTS: u32 = 12;
 
-/// How many short lives a pool has, how many crash points are tried in each, and how many words must be possibly lost at a point for a record to be
+/// The number of a pool's short lives, of crash points tried in each, and of words that must be possibly lost at a point for a record to be
 /// torn.
 const SHORT_LIVES: u64 = 8;
 const SHORT_POINTS: usize = 8;

@@ -22,7 +22,7 @@ use strandline_check::x86::Trace;
 use strandline_check::x86::X86World;
 use strandline_check::x86::{ChoicePoint, Policy};
 
-/// What to check: a scheme, a workload, a setting, threads and a mutant.
+/// A case to check: a scheme, a workload, a setting, threads and a mutant.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The scheme, in one of its modes.
@@ -57,7 +57,7 @@ pub struct Life {
     pub trace: Trace,
     /// The words that the oracle needs.
     pub home: Home,
-    /// What each of the trace's updates did to the structure.
+    /// The effect of each of the trace's updates on the structure.
     pub effects: Vec<Vec<Effect>>,
     /// The last TxID that was taken, if TxIDs come from the clock.
     pub clock: Option<u64>,
@@ -73,25 +73,25 @@ pub struct Life {
 pub struct Recipe {
     /// The pool that it begins with.
     pub image: Vec<u64>,
-    /// What the threads do.
+    /// The work of the threads.
     pub script: Rc<Script>,
     /// How the threads are scheduled.
     pub policy: Policy,
     /// The lines known to be shared, if states are distinguished (`state.rs`).
     pub shared: Option<BTreeSet<u32>>,
-    /// Whether stores wait in store buffers.
+    /// True if stores wait in store buffers.
     pub delays: bool,
     /// The source of random choices.
     pub random: Rng,
 }
 
-/// What the threads of a life do.
+/// The work of the threads of a life.
 pub enum Script {
     /// These transactions, by thread.
     Fixed(Vec<Vec<Plan>>),
     /// Transactions shaped so that logs wrap, commits overlap and some transactions give up.
     Shaped {
-        /// How many transactions each thread runs, at most.
+        /// The number of transactions that each thread runs, at most.
         transactions: u32,
         /// The number of the life, which makes values unique.
         life: u64,
@@ -368,9 +368,9 @@ fn run_thread(
     let marked =
         ground.case.scheme.steps().any(|step| matches!(step, Step::TruncationFence | Step::LogTailFence));
     let records = ground.layout.log_records() as u32 - if marked { 4 } else { 0 };
-    // How many records of aborted transactions there are since the last commit.
+    // The number of records of aborted transactions since the last commit.
     let mut aborted = 0;
-    // How many commits there were before the last drain.
+    // The number of commits before the last drain.
     let mut drained = 0;
     let own = style(ground.case.omitted, random);
     let style = match script {

@@ -96,7 +96,7 @@ pub struct Expectation {
     keys: Vec<u64>,
     /// A fingerprint of the whole expectation.
     fingerprint: u64,
-    /// What the trace itself shows to be wrong.
+    /// The fault that the trace itself shows.
     wrong: Option<String>,
 }
 
@@ -111,7 +111,7 @@ fn change(update: &Update, effects: &[Effect]) -> u64 {
     mix(words, hasher.finish())
 }
 
-/// How many transactions may be in commit at once, over all threads.
+/// The number of transactions that may be in commit at once, over all threads.
 pub(crate) const MOST_IN_COMMIT: usize = 8;
 
 /// The sets of transactions that may have survived, besides the general rules of [`Expectation`].

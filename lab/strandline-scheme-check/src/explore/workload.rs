@@ -19,7 +19,7 @@ use strandline_workloads::{Checked, UnknownName, WorkloadKind, Workloads};
 
 use super::worker::{AnyWorker, CheckedTx};
 
-/// What a transaction did to the structure, and the result that it received.
+/// A transaction's effect on the structure, and the result that it received.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Effect {
     operation: Operation,
@@ -158,13 +158,13 @@ pub struct Plan {
     pub seed: u64,
     /// A number below 2^40 that no other transaction has.
     pub unique: u64,
-    /// How many operations on the structure it performs.
+    /// The number of operations on the structure that it performs.
     pub operations: u32,
-    /// How many further words it writes to fill the log, one word repeatedly or many words.
+    /// The number of further words that it writes to fill the log, one word repeatedly or many words.
     pub filler: u32,
     /// True if the transaction only reads.
     pub reads_only: bool,
-    /// Whether its caller gives it up in the end.
+    /// True if its caller gives it up in the end.
     pub gives_up: bool,
 }
 

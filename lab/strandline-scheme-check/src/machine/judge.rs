@@ -62,7 +62,7 @@ pub struct Judge<'a> {
     checked: HashSet<u64>,
     until: Cell<Option<Instant>>,
     session: Session,
-    /// What was judged so far.
+    /// The counts of the crashes judged so far.
     pub counts: Counts,
 }
 

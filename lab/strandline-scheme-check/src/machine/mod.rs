@@ -41,7 +41,7 @@ use strandline_check::{Session, Setting};
 use judge::Judge;
 pub use mutants::{SHAPES, Shape, attempts};
 
-/// What a mutant leaves out.
+/// The step that a mutant leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Omitted {
     /// A step of the software scheme.
@@ -126,7 +126,7 @@ pub fn subjects(registry: Registry) -> Vec<Subject> {
     hardware.chain(software).collect()
 }
 
-/// What to check: schemes, a workload, threads and a mutant.
+/// A case to check: schemes, a workload, threads and a mutant.
 #[derive(Clone, Copy)]
 pub struct Case {
     /// The software scheme and the hardware scheme beside it.
@@ -135,7 +135,7 @@ pub struct Case {
     pub workload: Workload,
     /// Threads that run transactions, each on a core of its own.
     pub threads: usize,
-    /// What a mutant leaves out.
+    /// The step that a mutant leaves out.
     pub omitted: Option<Omitted>,
 }
 
@@ -166,11 +166,11 @@ impl Case {
 /// How much to sample, or how far an exhaustive exploration goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many histories to try.
+    /// The number of histories to try.
     pub histories: u64,
     /// The seed of the first history; each further one uses the next number.
     pub seed: u64,
-    /// How many transactions a thread runs: at most, or exactly if every cycle is tried.
+    /// The number of transactions that a thread runs: at most, or exactly if every cycle is tried.
     pub transactions: u32,
     /// The time after which exploring stops.
     pub limit: Duration,
@@ -180,7 +180,7 @@ pub struct Bounds {
 const CRASHES: usize = 64;
 /// The number of cycles after which a history counts as endless.
 const PATIENCE: Cycle = Cycle::new(200_000_000);
-/// How many cycles are tried in one run of a history.
+/// The number of cycles that are tried in one run of a history.
 const BATCH: u64 = 1 << 20;
 
 /// The words that a power failure has left, as differences from the previous failure.
@@ -207,7 +207,7 @@ fn differences(old: &[u64], new: &[u64]) -> Vec<(u32, u64)> {
 struct Run {
     notes: Vec<Note>,
     done: Vec<Vec<Vec<Effect>>>,
-    /// How many words a power failure leaves, and what each failure has left.
+    /// The number of words that a power failure leaves, and the words that each failure has left.
     crashes: (usize, Vec<Left>),
     /// Cycles at which memory accepted a write or completed one on the medium, in a run without power failures.
     writes: Vec<Cycle>,

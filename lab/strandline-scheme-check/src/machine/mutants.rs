@@ -8,11 +8,11 @@ use crate::explore::Workload;
 pub struct Shape {
     /// The workload.
     pub workload: Workload,
-    /// How many threads run transactions.
+    /// The number of threads that run transactions.
     pub threads: usize,
-    /// How many transactions a thread runs, at most.
+    /// The number of transactions that a thread runs, at most.
     pub transactions: u32,
-    /// How many histories of this shape to try.
+    /// The number of histories of this shape to try.
     pub histories: u64,
 }
 

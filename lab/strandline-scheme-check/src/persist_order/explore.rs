@@ -27,7 +27,7 @@ pub struct Program<'a> {
     pub volatile_bytes: u64,
     /// Numbers of the words that belong to transactions.
     pub data: Range<usize>,
-    /// How many threads the program has.
+    /// The number of threads that the program has.
     pub threads: usize,
     /// Prepares a thread before any thread runs and before crashes are possible: recovery, leases. It is not recorded.
     pub prepare: &'a dyn Fn(&Hosted) -> Result<(), String>,
@@ -45,17 +45,17 @@ pub struct Program<'a> {
 /// How much is explored.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
-    /// How many histories to explore. The seed determines the interleaving and what the threads do.
+    /// The number of histories to explore. The seed determines the interleaving and what the threads do.
     pub histories: u64,
     /// The seed of the first history; each further one uses the next number.
     pub seed: u64,
-    /// How many states are searched at one crash point. If there are more, as many again are drawn at random.
+    /// The number of states that are searched at one crash point. If there are more, as many again are drawn at random.
     pub states: u64,
     /// The time after which sampling stops.
     pub limit: Duration,
 }
 
-/// What was explored.
+/// The counts of an exploration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counts {
     /// Histories recorded.
@@ -73,7 +73,7 @@ pub struct Counts {
 /// A state that recovery does not repair.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Violation {
-    /// What does not hold, in a sentence.
+    /// The property that does not hold, in a sentence.
     pub what: String,
     /// The history up to the crash.
     pub history: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Violation {
 /// The result of an exploration.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Outcome {
-    /// What was explored.
+    /// The counts of the exploration.
     pub counts: Counts,
     /// The first violation, reduced until as much as possible survives.
     pub violation: Option<Violation>,
@@ -94,7 +94,7 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
-/// How many operations a history may have before it counts as endless.
+/// The number of operations that a history may have before it counts as endless.
 const PATIENCE: usize = 100_000;
 
 /// A stream of operations that has a limit.

@@ -30,9 +30,9 @@ pub struct OrderedScheme {
     pub known: Schemes,
 }
 
-/// How many bytes share a lock.
+/// The number of bytes that share a lock.
 const GRANULE_BYTES: u64 = 256;
-/// How many granules transactions write to.
+/// The number of granules that transactions write to.
 const GRANULES: u64 = 3;
 const THREADS: usize = 2;
 
@@ -79,7 +79,7 @@ fn lease(ground: &Ground, kind: SchemeKind, memory: &Hosted) -> Result<()> {
     Ok(())
 }
 
-/// What a history's threads do.
+/// The work of a history's threads.
 #[derive(Clone, Copy)]
 enum Plan {
     /// So many transactions of each thread, on any granules.

@@ -23,7 +23,7 @@ const PATIENCE: u64 = 1_000_000;
 pub struct Decision {
     /// The word's number in the pool.
     pub word: u32,
-    /// How many of its stores survive.
+    /// The number of its stores that survive.
     pub survive: u32,
     /// The least and the greatest number that was possible.
     pub possible: (u32, u32),

@@ -22,9 +22,9 @@ const READERS: usize = 2;
 const LOG_BYTES: u64 = 4096;
 const CHUNK: u64 = 4096;
 const GEOMETRY: Geometry = Geometry { size: 20 << 12, logs: 4, log_bytes: LOG_BYTES, chunk_bytes: CHUNK };
-/// How many words a large transaction writes: more than fit a log of 256 records.
+/// The number of words that a large transaction writes: more than fit a log of 256 records.
 const MANY: u64 = 260;
-/// How many lines these words cover.
+/// The number of lines that these words cover.
 const LINES: u64 = MANY * 3 / 8 + 1;
 /// How often a large transaction that waits for readers may pause before it gives up.
 const PATIENCE: u32 = 20_000;

@@ -41,7 +41,7 @@ fn no_crash_of_a_small_history_breaks_it() {
 #[test]
 #[ignore = "a campaign, which `.ci/others --full` runs"]
 fn missing_steps_are_found() {
-    // These take up to a minute (`a_life_that_begins_before_the_logs_are_durably_zeroed` in `leavings.rs`).
+    // These take up to a minute (`a_life_that_begins_before_the_logs_are_durably_zeroed` in `stale_records.rs`).
     let slow = [Step::RecoveryZeroWriteBack, Step::RecoveryZeroFence];
     campaigns::missing_steps_are_found(&schemes(), 3, &slow);
 }

@@ -33,7 +33,7 @@ const GEOMETRY: Geometry =
 const OBJECTS: u64 = 2;
 /// The root of the block that large transactions fill: two chunks.
 const FILLING: u64 = 6;
-/// How many words of it they write: more than fit a log of 256 records, in so many granules that the journal needs a chunk.
+/// The number of words of it that they write: more than fit a log of 256 records, in so many granules that the journal needs a chunk.
 const MANY: u64 = 260;
 
 /// Returns the words of an object of `bytes` bytes that are written and read: its first line, and others.

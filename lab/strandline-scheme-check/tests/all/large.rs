@@ -18,12 +18,12 @@ use strandline_core::{Abort, Error, Read, Runner, Transaction};
 use super::histories::{closed, lease};
 
 const GEOMETRY: Geometry = Geometry { size: 32 << 12, logs: 3, log_bytes: 4096, chunk_bytes: 4096 };
-/// How many words a large transaction writes: more than fit a log of 256 records.
+/// The number of words that a large transaction writes: more than fit a log of 256 records.
 const MANY: u64 = 257;
 /// Words to which each transaction writes one common value, in nine granules of three pages.
 const CELLS: u64 = 18;
 const CELL_BYTES: u64 = 3 * 4096;
-/// How many words the block has that large transactions replace.
+/// The number of words of the block that large transactions replace.
 const BLOCK_WORDS: u64 = 40;
 
 /// Returns the address of a cell. The first root refers to the cells and, after them in each page, the filling. The second root refers to the block,

@@ -9,12 +9,12 @@ mod explore;
 mod free_memory;
 mod histories;
 mod large;
-mod leavings;
 mod machine;
 mod optimistic;
 mod persist_order;
 mod registry;
 mod snapshots;
+mod stale_records;
 mod wrap;
 
 /// A limit that ends only explorations that hang: the given numbers end all others, however slow the machine is.

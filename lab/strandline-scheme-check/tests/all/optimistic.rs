@@ -23,10 +23,10 @@ const WRITERS: usize = 2;
 const READERS: usize = 2;
 const LOG_BYTES: u64 = 16 << 10;
 const GEOMETRY: Geometry = Geometry { size: 48 << 12, logs: 4, log_bytes: LOG_BYTES, chunk_bytes: 4096 };
-/// How many places a token can be at. At any time it is the key of one pair.
+/// The number of places that a token can be at. At any time it is the key of one pair.
 const PLACES: u64 = 3;
 const TOKENS: u64 = 12;
-/// How many words the longest value has: a page has room for four.
+/// The number of words that the longest value has: a page has room for four.
 const MOST_WORDS: u64 = 12;
 
 fn layouts() -> (Layout, SharedLayout) {

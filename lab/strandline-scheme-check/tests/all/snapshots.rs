@@ -28,7 +28,7 @@ fn word(tx: &impl Read, which: usize) -> PersistentAddress {
     tx.root(0).byte(256 + WORDS[which])
 }
 
-/// What a snapshot saw: its time, the last commit before it began, and words with their values.
+/// A snapshot's view: its time, the last commit before it began, and words with their values.
 #[derive(Default)]
 struct Seen {
     time: u64,

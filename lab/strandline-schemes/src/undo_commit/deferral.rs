@@ -63,7 +63,7 @@ pub(super) struct Lists {
 /// For each log entry the newest generation that this worker knows to be settled, so that no thread has to wait for it any more.
 pub(super) struct Seen {
     generations: Vec<u64>,
-    /// How many entries each log has.
+    /// The number of entries that each log has.
     entries: u64,
 }
 
@@ -79,7 +79,7 @@ impl Seen {
 }
 
 impl<P: PersistencyModel, const DEFERRED: bool> UndoCommit<P, DEFERRED> {
-    /// Whether a commit waits for a barrier of a later transaction.
+    /// True if a commit waits for a barrier of a later transaction.
     const AWAITS_BARRIER: bool = matches!(P::MODEL, Persistency::Epoch | Persistency::EagerSync);
 
     /// Returns a generation up to which all of the entry's transactions are settled: the newest such one, unless it is at or above `entry`'s own.

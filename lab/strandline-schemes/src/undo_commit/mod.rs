@@ -90,7 +90,7 @@ struct UndoCommit<P, const DEFERRED: bool> {
     /// The transaction's writes.
     area: ExecutionArea,
     log: UndoLog,
-    /// Whether the log entry's lock is held (strand).
+    /// True if the log entry's lock is held (strand).
     entry_locked: bool,
     /// Commits that become known to be durable only by a fence.
     unacknowledged: Vec<u64>,

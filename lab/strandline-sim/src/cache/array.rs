@@ -39,7 +39,7 @@ pub struct Victim {
 #[repr(align(64))]
 pub struct Words(pub Line);
 
-/// What a cache knows of a line beside its words.
+/// A cache's state of a line beside its words.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineState {
     /// When its fill is complete.
@@ -61,7 +61,7 @@ pub struct CacheArray {
     places: usize,
     /// For each set the lines in its places, followed by the times of their last use: 0 for an empty place, and never 0 otherwise.
     tags: Vec<u32>,
-    /// Where the sets begin, aligned so that each set is in as few lines of the host's as possible.
+    /// The index at which the sets begin, aligned so that each set is in as few lines of the host's as possible.
     origin: usize,
     clock: u32,
     /// The state of each entry, by its place.

@@ -12,7 +12,7 @@ use super::{Arrival, Channel, Line, Medium, Progress};
 /// No channel holds a write of the line.
 pub const NOT_HELD: u16 = u16::MAX;
 
-/// Which lines of the pool are logs and metadata; all others are data.
+/// The lines of the pool that are logs and metadata; all others are data.
 #[derive(Clone, Debug, Default)]
 pub struct Regions {
     /// Lines of the logs.
@@ -21,10 +21,10 @@ pub struct Regions {
     pub metadata: std::ops::Range<LineNumber>,
 }
 
-/// What a core's persists still wait for.
+/// The writes that a core's persists still wait for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
-    /// How many writes have not begun on the medium.
+    /// The number of writes that have not begun on the medium.
     pub unresolved: u32,
     /// When everything else is durable.
     pub until: Cycle,
@@ -41,7 +41,7 @@ pub struct Running {
 pub struct MemorySide {
     channels: Vec<Channel>,
     medium: Medium,
-    /// How many channels the pool's memory has; those of the volatile words follow.
+    /// The number of channels that the pool's memory has; those of the volatile words follow.
     nvm_channels: usize,
     per_controller: usize,
     interleave_shift: u32,

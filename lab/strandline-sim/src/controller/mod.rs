@@ -102,7 +102,7 @@ impl Held {
 struct BankQueue {
     first: u16,
     last: u16,
-    /// How many of its writes are [wanted](Held::wanted).
+    /// The number of its writes that are [wanted](Held::wanted).
     wanted: u16,
 }
 
@@ -132,7 +132,7 @@ pub struct Channel {
     held: Vec<Held>,
     free: Vec<u16>,
     queues: Vec<BankQueue>,
-    /// How many writes have not begun.
+    /// The number of writes that have not begun.
     waiting: usize,
     /// The slots of writes that have begun, in the order in which they began.
     in_flight: Vec<u16>,

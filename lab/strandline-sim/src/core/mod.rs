@@ -46,9 +46,9 @@ pub struct Core {
     word: Charge,
     /// The additional charge for each word of a range, because a program of narrow stores needs more instructions to copy it.
     copied: Charge,
-    /// How many stores a plain program makes for a word.
+    /// The number of stores that a plain program makes for a word.
     pub parts: u64,
-    /// How many of the running store's parts are still to come.
+    /// The number of the running store's parts that are still to come.
     pub parts_left: u64,
     private: [f64; 2],
     instruction_fraction: u64,
@@ -60,11 +60,11 @@ pub struct Core {
     /// Loads in flight: the instruction's number, and when it retires.
     in_flight: VecDeque<(u64, Cycle)>,
     last_retired: Cycle,
-    /// Which loads need not wait for one another.
+    /// The loads that need not wait for one another.
     pub overlap: LoadOverlap,
     /// Lines that collect non-temporal stores.
     pub combining: Vec<Combining>,
-    /// How many of these lines have left since the last fence.
+    /// The number of these lines that have left since the last fence.
     pub streamed: u64,
     /// The least number of cycles for which a write-back instruction occupies the core.
     flush_cost: u64,

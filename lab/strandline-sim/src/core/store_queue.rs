@@ -34,7 +34,7 @@ impl QueuedKind {
 /// A store, write-back or order that has retired and is not complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
-    /// What it does.
+    /// The entry's operation.
     pub kind: QueuedKind,
     /// The line's number in memory: its address / 64.
     pub line: LineNumber,

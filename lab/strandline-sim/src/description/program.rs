@@ -24,22 +24,22 @@ pub struct ProgramChoices {
     pub store_bytes: u64,
     /// How the loops that copy were compiled. The papers do not say.
     pub compiled: Compiled,
-    /// What a transaction under S-WAL does with the home copies of its blocks. Loose-Ordering Consistency, section 5.2: "the log writes and
+    /// The treatment of the home copies of a transaction's blocks under S-WAL. Loose-Ordering Consistency, section 5.2: "the log writes and
     /// home-location writes have different memory addresses, and thus are independently cached in the CPU cache"; section 2.2 has the
     /// log truncated after "in-place update completes".
     pub home_copies: HomeCopies,
-    /// The instructions that S-WAL is charged in addition to its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and ordering
-    /// in software", and its throughput is compared with that of the same benchmark without transactions.
+    /// The instructions that S-WAL is charged in addition to its accesses. Loose-Ordering Consistency, section 5.2: S-WAL "manages logging and
+    /// ordering in software", and its throughput is compared with that of the same benchmark without transactions.
     pub software_log: SoftwareLog,
     /// The B Tree that WrAP's trace study runs. Section 4.2 there names "B Tree" beside the sets of the C++ library and gives no details.
     pub b_tree: BTree,
     /// Blocks of the array that SPS swaps two entries of in Loose-Ordering's evaluation, 1 to 4096. Table 2 there: a transaction of
     /// SPS persists 1.53 blocks on average, which is 23/15 for an array of two blocks; it nears 2 with more.
     pub swap_blocks: u64,
-    /// What a transaction under STM does after a conflict. Blurred Persistence, section IV-A: "We implement BPPM based on a software transactional
+    /// The reaction of a transaction under STM to a conflict. Blurred Persistence, section IV-A: "We implement BPPM based on a software transactional
     /// memory implementation, TinySTM", whose default is `CM_SUICIDE`.
     pub contention: Contention,
-    /// Which pointers the logs of `base`, `vcbp` and `xil` have. Blurred Persistence, section III-A: "The XIL technique also avoids the use of log
+    /// The pointers of the logs of `base`, `vcbp` and `xil`. Blurred Persistence, section III-A: "The XIL technique also avoids the use of log
     /// head and tail pointers, so as to eliminate the ordering before their updates. To achieve this, the XIL technique has to check the log from
     /// the beginning and detects the end by itself during recovery."
     pub log_pointers: LogPointers,
@@ -102,7 +102,7 @@ impl Default for ProgramChoices {
     }
 }
 
-/// What a transaction under STM does after a conflict.
+/// The reaction of a transaction under STM to a conflict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contention {
@@ -114,7 +114,7 @@ pub enum Contention {
     Suicide,
 }
 
-/// Which pointers logs have.
+/// The pointers of logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogPointers {
@@ -147,7 +147,7 @@ pub enum Compiled {
     Unoptimised,
 }
 
-/// What happens to the home copies of blocks that a software log has made durable.
+/// The treatment of the home copies of blocks that a software log has made durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HomeCopies {

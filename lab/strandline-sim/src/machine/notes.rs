@@ -6,14 +6,14 @@ use strandline_core::memory::Event;
 
 use crate::numbers::{CoreId, Cycle, LineNumber};
 
-/// What a thread did.
+/// An action of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The hardware thread, from 0.
     pub thread: u32,
     /// The cycle in which it happened.
     pub at: Cycle,
-    /// What the thread did.
+    /// The thread's action.
     pub what: Noted,
 }
 

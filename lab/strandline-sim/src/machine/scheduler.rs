@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::*;
 use crate::description::TimeSlices;
 
-/// Where a thread is.
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// On a core, since a cycle.
@@ -22,7 +22,7 @@ enum Place {
     Ended,
 }
 
-/// What a thread without a core waits for, besides a time.
+/// The condition that a thread without a core waits for, besides a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
     /// A wake-up of those that wait on the volatile word at this offset.
@@ -36,7 +36,7 @@ pub(super) enum Why {
 /// A thread.
 struct Scheduled {
     place: Place,
-    /// How many cycles it has had a core, until it last lost one.
+    /// The number of cycles that it has had a core, until it last lost one.
     ran: u64,
     /// Set after a wait: whether the time was over.
     waited: Option<bool>,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a suspended thread waits for.
+/// The condition that a suspended thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
     /// Its turn.

@@ -2,9 +2,9 @@
 
 use crate::numbers::Cycle;
 
-/// How many cycles a bucket has.
+/// The number of cycles that a bucket has.
 const WIDTH: u64 = 16;
-/// How many buckets are kept.
+/// The number of buckets that are kept.
 const BUCKETS: usize = 1024;
 
 /// Reservations of several resources in simulated time.
@@ -19,7 +19,7 @@ pub struct Calendars {
     resources: usize,
     /// The number of each bucket: its first cycle divided by its width.
     numbers: Box<[u64; BUCKETS]>,
-    /// How many cycles of each bucket each resource has reserved.
+    /// The number of cycles of each bucket that each resource has reserved.
     used: Box<[u8]>,
 }
 

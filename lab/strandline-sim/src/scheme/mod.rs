@@ -307,7 +307,7 @@ pub struct Entry {
     pub recover: Recover,
     /// The software that belongs to it, by the names of `strandline-lab list`.
     pub software: &'static [&'static str],
-    /// Whether it promises that acknowledged transactions survive.
+    /// True if it promises that acknowledged transactions survive.
     pub is_durable: bool,
     /// Its parameters in the machine's `[scheme]` table.
     pub parameters: &'static [Parameter],

@@ -119,7 +119,7 @@ type Name = (CoreId, u64);
 #[derive(Default)]
 struct Epoch {
     number: u64,
-    /// How many epochs of all cores began before it. It is ordered only after earlier ones.
+    /// The number of epochs of all cores that began before it. It is ordered only after earlier ones.
     began: u64,
     /// True if it has ended, so that nothing is added any more.
     closed: bool,
@@ -127,7 +127,7 @@ struct Epoch {
     after: Vec<Name>,
     /// Persists that have not been sent.
     waiting: Vec<(LineNumber, Line)>,
-    /// How many persists are sent and not on the medium.
+    /// The number of persists that are sent and not on the medium.
     sent: usize,
 }
 
@@ -159,7 +159,7 @@ struct PersistBuffers {
     done: BTreeMap<Cycle, Vec<(Name, LineNumber)>>,
     /// From when on something may be sent.
     changed: Option<Cycle>,
-    /// How many epochs began, without the first of each core.
+    /// The number of epochs that began, without the first of each core.
     began: u64,
     /// The latest time acted at. Accesses are performed at once with all their latencies, so cores may be behind it.
     now: Cycle,

@@ -27,7 +27,7 @@ use crate::controller::{Line, MemorySide};
 use crate::numbers::{CoreId, Cycle, LineNumber};
 use crate::statistics::{Origin, Region};
 
-/// How many lines each core's log has, and thus, except for one, how many stores a transaction may make.
+/// The number of lines of each core's log, and thus, except for one, of stores that a transaction may make.
 const LOG_LINES: u64 = 1 << 14;
 const CHECK: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -34,8 +34,8 @@ use crate::numbers::LineNumber;
 use crate::scheme::{Entry, HardwareScheme, Setup};
 use crate::statistics::Statistics;
 
-/// How many pages a trace may touch: 4 GB, all of which the simulator keeps. Pages are stored in the order of their first accesses, so that sparse
-/// address spaces fit; caches and memory controllers see the original addresses.
+/// The number of pages that a trace may touch: 4 GB, all of which the simulator keeps. Pages are stored in the order of their first accesses, so that
+/// sparse address spaces fit; caches and memory controllers see the original addresses.
 const PAGES: usize = 1 << 20;
 
 /// A record of a trace.
@@ -87,9 +87,9 @@ pub enum TraceError {
     MalformedAt {
         /// The trace's path.
         path: PathBuf,
-        /// Where the record begins.
+        /// The position at which the record begins.
         at: usize,
-        /// What is wrong with it.
+        /// The fault.
         message: String,
     },
     /// The machine has too few cores.
@@ -97,9 +97,9 @@ pub enum TraceError {
     Cores {
         /// The trace's path.
         path: PathBuf,
-        /// How many threads the trace has.
+        /// The number of threads that the trace has.
         threads: usize,
-        /// How many cores the machine has.
+        /// The number of cores that the machine has.
         cores: usize,
     },
     /// The trace has no access.
@@ -134,9 +134,9 @@ pub enum TraceError {
 pub struct Outcome {
     /// The trace's path.
     pub trace: String,
-    /// How many records the trace has.
+    /// The number of records that the trace has.
     pub records: u64,
-    /// How many pages of 4096 bytes it touches; for a binary trace, how many its spaces have.
+    /// The number of pages of 4096 bytes that it touches; for a binary trace, that its spaces have.
     pub pages: usize,
     /// Transactions that commit in it.
     pub transactions: u64,
@@ -152,7 +152,7 @@ pub struct Outcome {
 
 /// A trace's run, with data that is not part of its result.
 pub struct Finished {
-    /// What the run found.
+    /// The results of the run.
     pub outcome: Outcome,
     /// Word operations simulated.
     pub accesses: u64,
@@ -252,7 +252,7 @@ struct Survey {
     is_in_transaction: bool,
     /// True if a transaction has begun.
     has_begun: bool,
-    /// How many records precede the last mark of a start.
+    /// The number of records that precede the last mark of a start.
     left_out: u64,
 }
 
@@ -515,13 +515,13 @@ const FLUSHED: &str = "hardware-flushed";
 struct Player<'a> {
     memory: &'a Hosted,
     pages: &'a Pages,
-    /// Whether each transaction writes back what it stored.
+    /// True if each transaction writes back what it stored.
     writes_back: bool,
     /// The lines that the running transaction has stored to.
     stored_to: BTreeSet<u64>,
     /// The number of stores so far, used as values because traces have none.
     stored: u64,
-    /// How many transactions have committed.
+    /// The number of transactions that have committed.
     committed: u64,
     is_in_transaction: bool,
     /// True if the last record is an instruction, which may still access memory.

@@ -33,9 +33,9 @@ pub struct Operations {
 /// How operations are grouped and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// How many operations a transaction has.
+    /// The number of operations that a transaction has.
     pub operations: u64,
-    /// How many transactions precede those that count.
+    /// The number of transactions that precede those that count.
     pub warm_up: u64,
     /// Instructions in addition to each access to the pool, if not those of the trace.
     pub instructions: Option<u64>,

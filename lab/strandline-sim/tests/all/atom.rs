@@ -257,7 +257,7 @@ fn impossible_sizes_are_refused() {
 /// The load of each thread.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// How many lines of its own an update stores to.
+    /// The number of lines of its own that an update stores to.
     own: u64,
     /// True if it also takes a lock and stores a ticket to lines that all threads share.
     shared: bool,

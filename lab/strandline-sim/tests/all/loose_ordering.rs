@@ -13,7 +13,7 @@ use strandline_sim::numbers::Cycle;
 use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
 use strandline_sim::{Contents, Machine};
 
-/// How many lines transactions use; the first ones are used more often.
+/// The number of lines that transactions use; the first ones are used more often.
 const LINES: u64 = 96;
 const WORDS: usize = 8 * LINES as usize;
 
@@ -35,7 +35,7 @@ fn machine(row_bytes: u64) -> Description {
 struct History {
     /// The words after each commit; the first state precedes all commits.
     states: RefCell<Vec<Vec<u64>>>,
-    /// How many loads returned a wrong value.
+    /// The number of loads that returned a wrong value.
     wrong: Cell<u64>,
 }
 

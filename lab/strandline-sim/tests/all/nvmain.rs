@@ -15,7 +15,7 @@ use strandline_sim::numbers::{CoreId, Cycle, LineNumber};
 use strandline_sim::nvm::Banks;
 
 const REQUESTS: u64 = 2000;
-/// How many lines the streams use, from the beginning of memory.
+/// The number of lines that the streams use, from the beginning of memory.
 const LINES: u64 = 1 << 16;
 /// The generator's initial state.
 const SEED: u64 = 88_172_645_463_325_252;
@@ -77,7 +77,7 @@ struct Driver {
     now: Cycle,
     /// When outstanding requests end, if known.
     ends: Vec<Cycle>,
-    /// How many writes have not begun.
+    /// The number of writes that have not begun.
     waiting: usize,
 }
 

@@ -59,7 +59,7 @@ const KIND: Kind = Kind::BTree;
 pub struct BTree<K, V> {
     /// The word that holds the root's address.
     top: PersistentAddress,
-    /// How many keys a node holds, at most.
+    /// The number of keys that a node holds, at most.
     keys: u64,
     types: PhantomData<fn() -> (K, V)>,
 }
@@ -78,7 +78,7 @@ type Pair = [u64; 2];
 /// The result of a search in a node.
 #[derive(Clone, Copy)]
 struct Place {
-    /// How many pairs precede it.
+    /// The number of pairs that precede it.
     index: u64,
     /// The number of the child to descend to: 0 left of all keys, otherwise one more than the number of the last pair before.
     child: u64,
@@ -91,7 +91,7 @@ struct Way {
     /// The level of the root.
     top_level: u64,
     node: Node,
-    /// How many of the node's keys are not above the searched key.
+    /// The number of the node's keys that are not above the searched key.
     index: u64,
     /// The number of the pair with that key.
     pair: Option<u64>,

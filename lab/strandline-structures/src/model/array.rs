@@ -9,7 +9,7 @@ use super::{Choices, Contents, Operation, Outcome, Structure, refused};
 /// An array, all of whose values are equal initially.
 #[derive(Clone, Copy, Debug)]
 pub struct Array {
-    /// How many values it has, from its creation on.
+    /// The number of values that it has, from its creation on.
     pub length: u64,
     /// The initial value of each element.
     pub first: u64,

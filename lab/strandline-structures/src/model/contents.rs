@@ -13,7 +13,7 @@ pub enum Contents {
     Sequence {
         /// The items, with the one that leaves first in front.
         items: VecDeque<u64>,
-        /// How many items there is room for.
+        /// The number of items that there is room for.
         capacity: u64,
     },
     /// The contents of several structures.

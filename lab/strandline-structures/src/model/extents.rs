@@ -8,7 +8,7 @@ use strandline_core::transaction::Transaction;
 
 use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_or_change, refused};
 
-/// How many words a page has.
+/// The number of words that a page has.
 const PAGE_WORDS: u64 = 512;
 /// The distance in bytes from the root to the first slot.
 const FIRST_BYTE: u64 = 256;

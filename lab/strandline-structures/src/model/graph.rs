@@ -10,9 +10,9 @@ use super::{Contents, Operation, Outcome, Structure, encoding};
 /// A graph. The edge between vertices `a` and `b` of `n` is key `a * n + b`.
 #[derive(Clone, Copy, Debug)]
 pub struct Graph {
-    /// How many vertices it has; edges connect their numbers.
+    /// The number of vertices that it has; edges connect their numbers.
     pub vertices: u64,
-    /// How many words an edge's value has.
+    /// The number of words that an edge's value has.
     pub value_words: u64,
 }
 

@@ -68,9 +68,9 @@ pub(super) fn read(
 /// A hash table of chains.
 #[derive(Clone, Copy, Debug)]
 pub struct HashTable {
-    /// How many chains it has; a small number makes chains long.
+    /// The number of chains that it has; a small number makes chains long.
     pub buckets: u64,
-    /// How many words a value has.
+    /// The number of words that a value has.
     pub value_words: u64,
 }
 
@@ -231,7 +231,7 @@ tree!(
 /// A key-value store, whose keys and values are byte strings of several lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyValueStore {
-    /// How many chains it has; a small number makes chains long.
+    /// The number of chains that it has; a small number makes chains long.
     pub buckets: u64,
 }
 

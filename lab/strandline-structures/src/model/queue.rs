@@ -11,9 +11,9 @@ use super::{Choices, Contents, Operation, Outcome, Structure, damaged, encoding,
 /// A queue with a fixed capacity, with entries of several words.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue {
-    /// How many entries there is room for.
+    /// The number of entries that there is room for.
     pub capacity: u64,
-    /// How many words an entry has.
+    /// The number of words that an entry has.
     pub entry_words: u64,
 }
 

@@ -11,7 +11,7 @@ use super::{Choices, Contents, Operation, Outcome, Structure, damaged, look_up_o
 /// Words at fixed places. The root is the address from which their positions are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Words {
-    /// How many words it has.
+    /// The number of words that it has.
     pub count: u64,
     /// Returns the distance in bytes from the root to word `i`.
     pub byte: fn(u64) -> u64,

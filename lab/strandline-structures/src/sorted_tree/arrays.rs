@@ -4,7 +4,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::value::with_buffer;
 use strandline_core::transaction::{Abort, Transaction};
 
-/// How many values of half a word fit a word, and how many bits each has.
+/// The number of half-word values that fit a word, and the bits of each.
 pub const HALVES: u64 = 2;
 pub const HALF_BITS: u32 = u32::BITS;
 pub const LOW: u64 = u32::MAX as u64;

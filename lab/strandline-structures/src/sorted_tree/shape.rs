@@ -20,7 +20,7 @@ pub const KEYS: u64 = 1;
 pub struct SortedShape {
     /// The size of a node in bytes, a multiple of 8.
     pub bytes: u64,
-    /// How many keys a node holds, from 3 to 255.
+    /// The number of keys that a node holds, from 3 to 255.
     pub keys: u64,
     /// True if inner nodes have pairs, like a B-tree's; a B+ tree's have only keys.
     pub in_all_nodes: bool,

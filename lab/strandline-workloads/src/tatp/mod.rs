@@ -70,7 +70,7 @@ const TABLES: [&str; 5] = ["subscriber", "sub_nbr", "access_info", "special_faci
 /// The register.
 pub struct TatpUpdateLocationWorkload {
     subscribers: u64,
-    /// How many locations a transaction updates.
+    /// The number of locations that a transaction updates.
     operations: u64,
 }
 

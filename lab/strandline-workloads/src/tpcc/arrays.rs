@@ -35,7 +35,7 @@ pub static TPCC_NEW_ORDER_ARRAYS: WorkloadDescriptor = WorkloadDescriptor {
     checked: None,
 };
 
-/// How many orders a district keeps.
+/// The number of orders that a district keeps.
 const KEPT: u64 = 32;
 const ORDER_WORDS: usize = order::WORDS + new_order::WORDS;
 const BLOCK_WORDS: usize = district::WORDS + KEPT as usize * ORDER_WORDS;

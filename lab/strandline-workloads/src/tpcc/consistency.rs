@@ -44,7 +44,7 @@ struct Check<'a> {
     /// H_AMOUNT by district.
     history: HashMap<(u64, u64), i64>,
     taken: HashMap<u64, Taken>,
-    /// Whether all orders of the run are still there.
+    /// True if all orders of the run are still there.
     is_complete: bool,
 }
 

@@ -29,8 +29,8 @@ pub struct Scale {
     pub customers: u64,
     /// The number of items.
     pub items: u64,
-    /// How many undelivered orders a district keeps. New Order delivers nothing, so a run would fill any pool; separate transactions cancel the
-    /// oldest orders beyond this number.
+    /// The number of undelivered orders that a district keeps. New Order delivers nothing, so a run would fill any pool; separate transactions cancel
+    /// the oldest orders beyond this number.
     pub kept_orders: u64,
 }
 

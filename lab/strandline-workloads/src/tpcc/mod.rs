@@ -40,7 +40,7 @@ pub static TPCC_NEW_ORDER: WorkloadDescriptor = WorkloadDescriptor {
 /// The database and its terminals.
 pub struct TpccNewOrderWorkload {
     scale: Scale,
-    /// How many orders a transaction has.
+    /// The number of orders that a transaction has.
     operations: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Terminal {
     warehouse: u64,
     random: Rng,
     operations: u64,
-    /// How many orders there were.
+    /// The number of orders.
     orders: u64,
     /// The inputs of the next transaction, and the numbers that its orders got.
     inputs: Vec<Input>,

@@ -318,7 +318,7 @@ pub fn restock(row: &mut [u64; stock::WORDS], input: &Input, line: Line) -> u64 
     left
 }
 
-/// How many orders one transaction cancels.
+/// The number of orders that one transaction cancels.
 const CANCELLED: u64 = 16;
 
 /// Returns whether the oldest orders should be cancelled after this order.

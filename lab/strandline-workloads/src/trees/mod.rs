@@ -34,7 +34,7 @@ const SETS: &[Parameter] = &[Parameter::Operations, Parameter::ReadShare];
 pub trait Tree: Copy + 'static {
     /// True if keys have values of the size that the command specifies.
     const HAS_VALUES: bool = true;
-    /// How many insertions the fill makes in one transaction, at most.
+    /// The number of insertions that the fill makes in one transaction, at most.
     const BATCH: u64;
     /// An upper bound of the heap for each key in bytes, without the values' own allocations.
     const KEY_BYTES: u64;

@@ -271,7 +271,7 @@ fn coherence(test: &Test, state: &State, thread: usize, line: usize) -> Stamp {
     on_line.map(|(_, &coh)| coh).max().unwrap_or(0)
 }
 
-/// How many times as many programs to try as the comparison of models does: some errors show in few programs.
+/// The factor by which more programs are tried than in the comparison of models: some errors show in few programs.
 const TIMES: u64 = 8;
 /// Programs of the first shape that show errors which most programs do not; they are tried first. If they stop showing them, the search only takes
 /// longer.

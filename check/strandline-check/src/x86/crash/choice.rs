@@ -11,7 +11,7 @@ pub struct Decision {
     pub word: u32,
     /// The index of the value, 0 for the oldest.
     pub chosen: u32,
-    /// How many values were possible.
+    /// The number of values that were possible.
     pub of: u32,
     /// The chosen value.
     pub value: u64,
@@ -134,9 +134,9 @@ pub(super) enum Chooser {
 pub(super) struct Path {
     chooser: Chooser,
     decisions: Vec<Decision>,
-    /// How many of a search's decisions the run has reached.
+    /// The number of a search's decisions that the run has reached.
     depth: usize,
-    /// How many of a search's decisions the run shares with the last run.
+    /// The number of a search's decisions that the run shares with the last run.
     repeated: usize,
     /// The words that were stored last before the crash, the last one first.
     pub stored: Vec<u32>,

@@ -54,7 +54,7 @@ pub struct CrashMemory {
     reference: RefCell<Rc<[u64]>>,
     /// The fingerprint of everything but the present run's effects.
     fingerprint: Cell<u64>,
-    /// Whether every store survives.
+    /// True if every store survives.
     flush_on_fail: Cell<bool>,
     path: RefCell<Path>,
     /// The values of the word being decided.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::x86::mix;
 
-/// What may have survived of a line whose contents are not certain.
+/// The possible contents of a line that are not certain.
 #[derive(Clone, Debug)]
 pub(super) struct OpenLine {
     pub line: u32,

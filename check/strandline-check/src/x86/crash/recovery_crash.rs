@@ -39,7 +39,7 @@ pub(crate) struct RecoveryCrash {
     pub(super) stored: Vec<u32>,
     /// The future value of [`CrashMemory::fingerprint`].
     pub fingerprint: u64,
-    /// How many operations of recovery came before.
+    /// The number of recovery's operations before it.
     pub operations: usize,
 }
 
@@ -101,7 +101,7 @@ impl Recorder {
     }
 }
 
-/// What a recovery has stored to a line, and how many of these stores are durable.
+/// The stores of a recovery to a line, and the number of those that are durable.
 struct Stores<'a> {
     line: u32,
     all: &'a [(u8, u64)],

@@ -35,7 +35,7 @@ struct Structure {
     /// The current bucket and record registers: the valid records of the current bucket.
     current: Option<(usize, u64)>,
     header: Header,
-    /// Whether the header was written and is not known to be durable.
+    /// True if the header was written and is not known to be durable.
     closing: bool,
     /// True if the update has ended and other controllers are being informed.
     ended: bool,

@@ -238,7 +238,7 @@ pub struct Atom {
     counts: Counts,
 }
 
-/// What LogI counts.
+/// LogI's counters.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     updates: u64,

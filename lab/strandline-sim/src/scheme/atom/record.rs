@@ -13,13 +13,13 @@ use crate::controller::{Line, MemorySide};
 use crate::description::Controllers;
 use crate::numbers::LineNumber;
 
-/// How many log entries a record has (section IV-C).
+/// The number of log entries that a record has (section IV-C).
 pub const ENTRIES: usize = 7;
-/// How many lines a record has: a header and its entries' old values, 512 bytes.
+/// The number of lines that a record has: a header and its entries' old values, 512 bytes.
 pub const RECORD_LINES: u64 = 1 + ENTRIES as u64;
-/// How many lines a page has.
+/// The number of lines that a page has.
 const PAGE_LINES: u64 = 64;
-/// How many lines hold the registers that a power failure saves: 128 bytes.
+/// The number of lines that hold the registers that a power failure saves: 128 bytes.
 pub const CRITICAL_LINES: usize = 2;
 /// The line whose first word is the life's number and whether registers were saved and not recovered yet.
 const SAVED_LINE: u64 = 2;
@@ -27,7 +27,7 @@ const SAVED_LINE: u64 = 2;
 const GRANTS_LINE: u64 = 3;
 /// The number of bits of a bucket in a grant; the rest is the life.
 const GRANT_BITS: u32 = 16;
-/// How many words the table of grants has.
+/// The number of words that the table of grants has.
 pub const MAX_GRANTS: u64 = (PAGE_LINES - GRANTS_LINE) * 8;
 
 /// The sizes of a log manager.
@@ -37,9 +37,9 @@ pub struct Parameters {
     pub structures: usize,
     /// The number of log buckets behind each controller, at most 256, and more than structures.
     pub buckets: usize,
-    /// How many records a bucket has before the OS grants more.
+    /// The number of records that a bucket has before the OS grants more.
     pub records: u64,
-    /// How many pages, each with as many records as a bucket, the OS can grant behind each controller.
+    /// The number of pages, each with as many records as a bucket, that the OS can grant behind each controller.
     pub grants: u64,
     /// The cycles of an interrupt in which the OS grants a page.
     pub grant_cycles: u64,
@@ -96,7 +96,7 @@ impl Parameters {
 pub struct Header {
     /// The lines whose old values the record holds.
     pub lines: [LineNumber; ENTRIES],
-    /// How many of `lines` count, up to 7.
+    /// The number of `lines` that count, up to 7.
     pub count: usize,
 }
 

@@ -74,14 +74,14 @@ const LIFE_NUMBER: Mutant = Mutant {
 
 const MUTANTS: &[Mutant] = &[COMMIT_WAIT, VICTIMS, REDO_ORDER, COUNT, COPIED, LIFE_NUMBER];
 
-/// How many log lines a core's ring has.
+/// The number of log lines that a core's ring has.
 const RING_LINES: u64 = 4096;
-/// How many entries a log line has.
+/// The number of entries that a log line has.
 const ENTRIES: usize = 4;
 /// The address in a commit's entry.
 const COMMIT: u64 = (1 << ADDRESS_BITS) - 1;
 const ADDRESS_BITS: u32 = 40;
-/// How many numbers of updates there are, from 1; a ring has fewer lines.
+/// The number of update numbers, which begin at 1; a ring has fewer lines.
 const NUMBERS: u64 = (1 << (64 - ADDRESS_BITS)) - 1;
 
 /// The ring of one core, and its running update.
@@ -91,7 +91,7 @@ struct Ring {
     depth: u32,
     /// The number of the running update.
     number: u64,
-    /// How many lines were written and freed so far.
+    /// The number of lines that were written and freed so far.
     tail: u64,
     head: u64,
     /// The line of the running update that is not full, and the number of its entries.
@@ -118,7 +118,7 @@ struct Copy {
     stored: Vec<LineNumber>,
     /// The words, once the log has been read: line, word, value.
     words: Vec<(LineNumber, u8, u64)>,
-    /// Whether they were written home.
+    /// True if they were written home.
     written: bool,
 }
 

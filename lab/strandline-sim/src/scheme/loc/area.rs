@@ -14,13 +14,13 @@ pub struct LogArea {
     tags: Vec<BlockTag>,
     lines: Vec<LineNumber>,
     head: Head,
-    /// How many cycles a write takes on the medium.
+    /// The number of cycles that a write takes on the medium.
     write: u64,
-    /// Whether the metadata waits for the data (a rule; see `Rule::GroupOrder`).
+    /// True if the metadata waits for the data (a rule; see `Rule::GroupOrder`).
     ordered: bool,
     /// When all groups closed so far are durable.
     pub until: Cycle,
-    /// How many blocks and metadata lines were written.
+    /// The number of blocks and metadata lines that were written.
     pub written: [u64; 2],
 }
 

@@ -11,9 +11,9 @@
 use crate::controller::Line;
 use crate::numbers::LineNumber;
 
-/// How many data lines a block group has.
+/// The number of data lines that a block group has.
 pub const GROUP_DATA: usize = 7;
-/// How many lines a block group has.
+/// The number of lines that a block group has.
 pub const GROUP_LINES: usize = GROUP_DATA + 1;
 /// Bytes of a block.
 pub const BLOCK_BYTES: u64 = 64;
@@ -25,13 +25,13 @@ pub const LOG_BYTES: u64 = 32 << 20;
 pub const PAIR_BUFFER_BYTES: u64 = 32 << 10;
 /// Bits of CID, TID, TxID, TxCnt and ADDR (section 3.2; Fig. 6 (b)).
 pub const TAG_BITS: [u32; 5] = [3, 1, 8, 16, 32];
-/// How many TxIDs there are; they are used cyclically.
+/// The number of TxIDs; they are used cyclically.
 pub const TX_IDS: u64 = 1 << TAG_BITS[2];
-/// How many consecutive TxIDs are valid at a time, for running transactions.
+/// The number of consecutive TxIDs that are valid at a time, for running transactions.
 pub const RUNNING: u64 = TX_IDS / 2;
-/// How many blocks the largest transaction has (the paper: "32K blocks using a 16-bit TxCnt").
+/// The number of blocks that the largest transaction has (the paper: "32K blocks using a 16-bit TxCnt").
 pub const LARGEST: u64 = 1 << (TAG_BITS[3] - 1);
-/// How many gigabytes the 32-bit ADDR of 64-byte blocks can address.
+/// The number of gigabytes that the 32-bit ADDR of 64-byte blocks can address.
 pub const REACH_GB: u64 = (BLOCK_BYTES << TAG_BITS[4]) >> 30;
 /// The size in bits of a dependency pair on the medium: TxID, TxID, count.
 const PAIR_BITS: u32 = 32;
@@ -56,7 +56,7 @@ pub enum Kind {
 /// The metadata of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTag {
-    /// What the block holds.
+    /// The block's contents.
     pub kind: Kind,
     /// The speculation window's number modulo 4.
     pub window: u8,
@@ -135,7 +135,7 @@ pub fn decode_pairs(line: &[u64], count: usize) -> impl Iterator<Item = Pair> + 
 /// The log head: where the valid logs begin. They end where no group with the next sequence IDs is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// How many heads preceded it.
+    /// The number of heads that preceded it.
     pub epoch: u64,
     /// Sequence ID of the first valid group.
     pub start: u64,

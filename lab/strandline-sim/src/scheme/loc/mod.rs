@@ -63,9 +63,9 @@ pub struct Parameters {
     pub commit: Commit,
     /// The speculation degree: how many transactions a window has.
     pub speculation: u64,
-    /// Whether blocks go home after each window, before the next window's log (the phases of Fig. 2 (a)).
+    /// True if blocks go home after each window, before the next window's log (the phases of Fig. 2 (a)).
     pub home_each: bool,
-    /// Whether the last cache level is non-volatile (Kiln).
+    /// True if the last cache level is non-volatile (Kiln).
     pub non_volatile: bool,
 }
 
@@ -295,16 +295,16 @@ pub struct LooseOrdering {
     waits_for_home: bool,
     /// The rule that a mutant leaves out.
     omitted: Option<Rule>,
-    /// Whether the log head has been read.
+    /// True if the log head has been read.
     started: bool,
     log: LogArea,
     log_bytes: u64,
     /// Cycles from a core's first level to the controller.
     path: u64,
-    /// How many write-backs to the log the commit logic has in flight, at most; and the last ones that it has sent.
+    /// The number of write-backs to the log that the commit logic has in flight, at most; and the last ones that it has sent.
     write_backs: usize,
     in_flight: VecDeque<LineNumber>,
-    /// How many write-backs home it has in flight, and the last ones; without a limit they are sent like evicted lines.
+    /// The number of write-backs home that it has in flight, and the last ones; without a limit they are sent like evicted lines.
     home_write_backs: Option<usize>,
     home_in_flight: VecDeque<LineNumber>,
     /// Lines whose newest version is not known to be home.

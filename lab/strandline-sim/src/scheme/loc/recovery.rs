@@ -28,7 +28,7 @@ struct Logged {
     blocks: Vec<(LineNumber, usize)>,
     /// Its TxCnt, if not 0.
     count: u64,
-    /// Whether its commit record is there.
+    /// True if its commit record is there.
     record: bool,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct LineState {
     pub window: u64,
     /// The version's place in the log, if it is written there (TxDirty is then unset).
     pub logged: Option<LineNumber>,
-    /// Whether it was sent home.
+    /// True if it was sent home.
     pub homed: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Running {
     /// Its lines, in the order of their first stores.
     pub lines: Vec<LineNumber>,
     previous: HashMap<LineNumber, Previous>,
-    /// How many of its blocks are in the log.
+    /// The number of its blocks that are in the log.
     pub logged: u64,
 }
 
@@ -67,9 +67,9 @@ pub(super) struct KeptVersion {
 pub(super) struct Transaction {
     /// Its lines.
     pub lines: Vec<LineNumber>,
-    /// How many blocks were written to the log; a block written repeatedly counts each time.
+    /// The number of blocks that were written to the log; a block written repeatedly counts each time.
     pub logged: u64,
-    /// How many of its blocks later transactions have overwritten.
+    /// The number of its blocks that later transactions have overwritten.
     pub overlapped: u64,
     /// True if it was committed; if not, it was aborted.
     pub is_committed: bool,

@@ -26,7 +26,7 @@ pub(super) struct Window {
     pairs: Vec<(u64, u64, u64)>,
     /// Versions that committed transactions have overwritten, by their numbers in the last level.
     kept: BTreeMap<u32, KeptVersion>,
-    /// How many transactions have committed.
+    /// The number of transactions that have committed.
     pub committed: u64,
     /// The software's number of the last committed transaction.
     pub software: u64,
@@ -36,7 +36,7 @@ pub(super) struct Window {
     pub durable_at: Cycle,
     /// True if the window's durability has been handled.
     is_settled: bool,
-    /// Whether all its blocks were sent home.
+    /// True if all its blocks were sent home.
     is_homed: bool,
     /// Lines that were sent home when it was durable.
     home: Vec<LineNumber>,

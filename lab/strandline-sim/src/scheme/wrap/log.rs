@@ -53,9 +53,9 @@ pub fn decode(data: &[u64], count: u64) -> impl Iterator<Item = RecordKey> {
 pub struct Area {
     /// The first line.
     pub base: LineNumber,
-    /// How many entries the Log has.
+    /// The number of entries that the Log has.
     pub entries: u64,
-    /// How many buckets there are.
+    /// The number of buckets.
     pub buckets: usize,
     /// The free buckets, in the order in which they will be used.
     pub free: VecDeque<u32>,

@@ -65,11 +65,11 @@ struct Variant {
     combined: bool,
     /// True if a closing wrap also waits until its victims are home, as the paper simulates it.
     flushes_victims: bool,
-    /// How many lines the victim cache has.
+    /// The number of lines that the victim cache has.
     victim_lines: usize,
     /// COPY is invoked when so many wraps are closed, or when half of the buckets or of the victim cache are used.
     copy_after: usize,
-    /// How many log writes the buffer holds, including those in flight to memory.
+    /// The number of log writes that the buffer holds, including those in flight to memory.
     log_buffer: usize,
     /// Bytes for Log and buckets, for each core.
     log_bytes: u64,
@@ -286,7 +286,7 @@ struct Wrap {
     tail: u64,
     /// Numbers below this are durably copied.
     head: u64,
-    /// Whether the area has been read.
+    /// True if the area has been read.
     started: bool,
     /// The open wrap of each core.
     open: Vec<Option<OneWrap>>,

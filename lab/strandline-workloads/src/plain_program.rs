@@ -13,10 +13,10 @@ use strandline_core::transaction::{Lock, Read, Runner, Statistics, Transaction};
 const LISTED_BYTES: u64 = 8192;
 
 /// A plain program that runs alone.
-pub struct Lean(LeanTx);
+pub struct PlainProgram(PlainTransaction);
 
 /// The program's critical section.
-pub struct LeanTx {
+pub struct PlainTransaction {
     memory: Words,
     arenas: Arenas,
     /// The first freed block of each size in units of 16 bytes; a block's first word refers to the next one.
@@ -30,7 +30,7 @@ struct Words {
     layout: Layout,
 }
 
-impl Lean {
+impl PlainProgram {
     /// Creates a program with a copy of the pool's present contents.
     pub fn new(view: &View<Native>) -> Self {
         let layout = view.layout;
@@ -39,7 +39,7 @@ impl Lean {
         let value = |at| if at < size { view.memory.load(PersistentAddress::new(at)) } else { 0 };
         let words = (0..layout.geometry.size / 8).map(|index| AtomicU64::new(value(8 * index))).collect();
         let free = vec![0; (LISTED_BYTES / 16 + 1) as usize].into();
-        Self(LeanTx { memory: Words { words, layout }, arenas: Arenas::new(0), free, error: None })
+        Self(PlainTransaction { memory: Words { words, layout }, arenas: Arenas::new(0), free, error: None })
     }
 }
 
@@ -92,7 +92,7 @@ impl Access for Words {
     }
 }
 
-impl Read for LeanTx {
+impl Read for PlainTransaction {
     fn read(&mut self, at: PersistentAddress) -> Result<u64, Abort> {
         self.memory.read(at)
     }
@@ -130,7 +130,7 @@ impl Read for LeanTx {
     }
 }
 
-impl Transaction for LeanTx {
+impl Transaction for PlainTransaction {
     fn write(&mut self, at: PersistentAddress, value: u64) -> Result<(), Abort> {
         self.memory.write(at, value)
     }
@@ -161,19 +161,23 @@ impl Transaction for LeanTx {
     }
 }
 
-impl Runner for Lean {
-    type Tx<'t> = LeanTx;
+impl Runner for PlainProgram {
+    type Tx<'t> = PlainTransaction;
 
-    fn run<R>(&mut self, mut body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
+    fn run<R>(&mut self, mut body: impl FnMut(&mut PlainTransaction) -> Result<R, Abort>) -> Result<R> {
         let tx = &mut self.0;
         body(tx).map_err(|_| tx.error.take().unwrap_or(Error::Aborted))
     }
 
-    fn run_locked<R>(&mut self, _: &[Lock], body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
+    fn run_locked<R>(
+        &mut self,
+        _: &[Lock],
+        body: impl FnMut(&mut PlainTransaction) -> Result<R, Abort>,
+    ) -> Result<R> {
         self.run(body)
     }
 
-    fn view<R>(&mut self, body: impl FnMut(&mut LeanTx) -> Result<R, Abort>) -> Result<R> {
+    fn view<R>(&mut self, body: impl FnMut(&mut PlainTransaction) -> Result<R, Abort>) -> Result<R> {
         self.run(body)
     }
 

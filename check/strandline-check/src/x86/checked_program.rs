@@ -8,10 +8,10 @@ use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Hosted, World};
 
 use super::agenda::Agenda;
-use super::caught::{Stopped, caught};
 use super::crash::CrashMemory;
 use super::exhaustion::{self, Bounds};
 use super::explorer::{Broken, Counts, Depth, Explorer, Judge, Lived, TRIES, Tries, Violation};
+use super::panics::{Stopped, catch_panic};
 use super::races::Race;
 use super::replay::Replay;
 use super::schedule::{ChoicePoint, Policy};
@@ -21,7 +21,7 @@ use super::{Crashed, mix, story};
 use crate::{Session, Setting};
 
 /// A program, its recovery and what must hold after it.
-pub(crate) struct Own<'p> {
+pub(crate) struct CheckedProgram<'p> {
     /// The initial persistent memory.
     pub image: Vec<u64>,
     pub volatile_bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Own<'p> {
     pub invariant: &'p dyn Fn(&Hosted, &Crashed) -> Result<(), String>,
     /// Returns the name of a word.
     pub name: &'p dyn Fn(u32) -> String,
-    /// Whether threads may switch at every access.
+    /// True if threads may switch at every access.
     pub every_access: bool,
 }
 
@@ -99,7 +99,7 @@ impl Lived for Run {
     }
 }
 
-impl Own<'_> {
+impl CheckedProgram<'_> {
     /// Runs the threads to their end, or until one of them stops the run.
     pub fn run(&self, how: Interleaving) -> Run {
         (self.begin)();
@@ -124,7 +124,7 @@ impl Own<'_> {
         };
         let body = |thread| Box::new(move |memory: &Hosted| (self.program)(thread, memory)) as Thread<'_>;
         let bodies = (0..self.threads).map(body).collect();
-        let ran = caught(|| world.run(bodies, how.policy, how.seed));
+        let ran = catch_panic(|| world.run(bodies, how.policy, how.seed));
         let (choices, stopped) = match ran {
             Ok(choices) => (choices, None),
             Err(stopped) => (Vec::new(), Some(stopped)),
@@ -155,9 +155,9 @@ impl Own<'_> {
 }
 
 /// Judges the crashes of a program.
-pub(crate) struct OwnJudge<'a, 'p>(pub &'a Own<'p>);
+pub(crate) struct ProgramJudge<'a, 'p>(pub &'a CheckedProgram<'p>);
 
-impl Judge for OwnJudge<'_, '_> {
+impl Judge for ProgramJudge<'_, '_> {
     type Life = Run;
     type Expected = Crashed;
 
@@ -189,7 +189,8 @@ impl Judge for OwnJudge<'_, '_> {
 
     fn recover(&self, world: &Rc<dyn World>) -> Result<(), String> {
         let view = Hosted::new(world.clone(), 0);
-        caught(|| (self.0.recovery)(&view)).map_err(|stopped| format!("recovery stops: {}", stopped.text()))
+        catch_panic(|| (self.0.recovery)(&view))
+            .map_err(|stopped| format!("recovery stops: {}", stopped.text()))
     }
 
     fn verdict(
@@ -199,7 +200,7 @@ impl Judge for OwnJudge<'_, '_> {
         crashed: &Crashed,
     ) -> Result<(), String> {
         let view = Hosted::new(world.clone(), 0);
-        caught(|| (self.0.invariant)(&view, crashed))
+        catch_panic(|| (self.0.invariant)(&view, crashed))
             .unwrap_or_else(|stopped| Err(format!("the judge panics: {}", stopped.text())))
     }
 
@@ -215,7 +216,7 @@ impl Judge for OwnJudge<'_, '_> {
 /// How far programs are explored.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
-    /// How many states are judged at one crash point, at most.
+    /// The number of states that are judged at one crash point, at most.
     pub states: u64,
     /// About how many states are judged in total, at most.
     pub total: u64,
@@ -233,14 +234,14 @@ impl Reach {
     }
 
     /// Creates an explorer that obeys these bounds.
-    fn explorer<'a, 'p>(&self, own: &'a Own<'p>) -> Explorer<OwnJudge<'a, 'p>> {
-        let mut explorer = Explorer::new(OwnJudge(own));
+    fn explorer<'a, 'p>(&self, checked: &'a CheckedProgram<'p>) -> Explorer<ProgramJudge<'a, 'p>> {
+        let mut explorer = Explorer::new(ProgramJudge(checked));
         (explorer.session, explorer.most) = (self.session.clone(), self.total);
         explorer
     }
 }
 
-/// What was explored, and what was found first.
+/// The counts of an exploration, and the first violation.
 pub(crate) struct Explored {
     pub counts: Counts,
     pub broken: Option<Box<Broken>>,
@@ -258,19 +259,19 @@ fn deadline(limit: Duration) -> Instant {
 
 /// Explores every schedule with at most so many preemptions, and every crash of each; calls `each` with the runs.
 pub(crate) fn exhaust(
-    own: &Own<'_>,
+    checked: &CheckedProgram<'_>,
     reach: &Reach,
     preemptions: u32,
     mut each: impl FnMut(&Run),
 ) -> Explored {
     let &Reach { states, recovery_crashes, limit, .. } = reach;
     let bounds = Bounds { preemptions, transactions: 0, states, recovery_crashes, reduced: true, limit };
-    let mut explorer = reach.explorer(own);
+    let mut explorer = reach.explorer(checked);
     // A schedule may run again: after lines turn out to be shared, and to explore the remaining states of crash points.
     let mut known = HashSet::new();
     let lives = |choices: &[(u32, usize)], shared: &BTreeSet<u32>| {
         let how = Interleaving { shared: Some(shared.clone()), ..Interleaving::guided(choices, None) };
-        let run = own.live(how)?;
+        let run = checked.live(how)?;
         if known.insert(choices.to_vec()) {
             each(&run);
         }
@@ -278,21 +279,27 @@ pub(crate) fn exhaust(
     };
     let (shared, session) = (&mut BTreeSet::new(), &reach.session);
     let progress = &mut |counts: &Counts| session.progress(counts);
-    let broken =
-        exhaustion::exhaust(&mut explorer, own.threads, lives, (bounds, deadline(limit)), shared, progress);
+    let broken = exhaustion::exhaust(
+        &mut explorer,
+        checked.threads,
+        lives,
+        (bounds, deadline(limit)),
+        shared,
+        progress,
+    );
     Explored { counts: explorer.counts, broken, seed: None, delays: None }
 }
 
 /// Explores so many runs, beginning with `seed`, and every crash of each.
 pub(crate) fn sample(
-    own: &Own<'_>,
+    checked: &CheckedProgram<'_>,
     reach: &Reach,
     (seed, histories): (u64, u64),
     mut each: impl FnMut(&Run),
 ) -> Explored {
-    let mut explorer = reach.explorer(own);
+    let mut explorer = reach.explorer(checked);
     let (depth, mut agenda) = (reach.depth(), Agenda::new());
-    let how = |seed| Interleaving::of_seed(seed, own.threads);
+    let how = |seed| Interleaving::of_seed(seed, checked.threads);
     let mut found = None;
     for number in 0..histories {
         let seed = seed.wrapping_add(number);
@@ -300,7 +307,7 @@ pub(crate) fn sample(
             explorer.counts.not_run += histories - number;
             break;
         }
-        let crashes = crashes_of(own, &mut explorer, (&seed, how(seed)), depth, &mut agenda, &mut each);
+        let crashes = crashes_of(checked, &mut explorer, (&seed, how(seed)), depth, &mut agenda, &mut each);
         if let Err(broken) = crashes {
             found = Some((seed, broken));
             break;
@@ -308,9 +315,9 @@ pub(crate) fn sample(
         reach.session.progress(&explorer.counts);
     }
     if found.is_none() {
-        let finished = agenda.finish(&mut explorer, |&seed| own.live(how(seed)).ok(), depth);
+        let finished = agenda.finish(&mut explorer, |&seed| checked.live(how(seed)).ok(), depth);
         found = finished.err().map(|(seed, mut broken)| {
-            broken.schedule = own.run(how(seed)).schedule;
+            broken.schedule = checked.run(how(seed)).schedule;
             (seed, broken)
         });
     }
@@ -321,14 +328,14 @@ pub(crate) fn sample(
 
 /// Visits the crash points of one run.
 fn crashes_of<K: Clone + PartialEq>(
-    own: &Own<'_>,
-    explorer: &mut Explorer<OwnJudge<'_, '_>>,
+    checked: &CheckedProgram<'_>,
+    explorer: &mut Explorer<ProgramJudge<'_, '_>>,
     (key, how): (&K, Interleaving),
     depth: Depth,
     agenda: &mut Agenda<K>,
     each: &mut impl FnMut(&Run),
 ) -> Result<(), Box<Broken>> {
-    let run = own.live(how)?;
+    let run = checked.live(how)?;
     each(&run);
     explorer.begin_run();
     for &point in &run.trace.points {
@@ -345,30 +352,30 @@ fn crashes_of<K: Clone + PartialEq>(
 /// # Errors
 /// Returns a violation.
 pub(crate) fn one_schedule(
-    own: &Own<'_>,
+    checked: &CheckedProgram<'_>,
     reach: &Reach,
     choices: &[(u32, usize)],
     delays: Option<u64>,
 ) -> Result<(), Box<Broken>> {
-    let mut explorer = reach.explorer(own);
+    let mut explorer = reach.explorer(checked);
     let (depth, mut agenda) = (reach.depth(), Agenda::new());
     let how = || Interleaving::guided(choices, delays);
-    crashes_of(own, &mut explorer, (&(), how()), depth, &mut agenda, &mut |_| ())?;
-    agenda.finish(&mut explorer, |()| own.live(how()).ok(), depth).map_err(|((), mut broken)| {
+    crashes_of(checked, &mut explorer, (&(), how()), depth, &mut agenda, &mut |_| ())?;
+    agenda.finish(&mut explorer, |()| checked.live(how()).ok(), depth).map_err(|((), mut broken)| {
         broken.schedule = choices.to_vec();
         broken
     })
 }
 
 /// Repeats only the history of `replay`.
-pub(crate) fn replay(own: &Own<'_>, replay: &Replay, mut each: impl FnMut(&Run)) -> Explored {
+pub(crate) fn replay(checked: &CheckedProgram<'_>, replay: &Replay, mut each: impl FnMut(&Run)) -> Explored {
     let how = Interleaving::guided(&replay.schedule, replay.delays);
     let mut counts = Counts { histories: 1, ..Counts::default() };
-    let broken = match own.live(how) {
+    let broken = match checked.live(how) {
         Err(broken) => Some(broken),
         Ok(run) => {
             each(&run);
-            let mut explorer = Explorer::new(OwnJudge(own));
+            let mut explorer = Explorer::new(ProgramJudge(checked));
             explorer.begin_run();
             let time = replay.time.filter(|&time| time <= run.trace.time);
             let found = time.map(|time| explorer.replay(&run, time, &replay.crashes));
@@ -383,18 +390,18 @@ pub(crate) fn replay(own: &Own<'_>, replay: &Replay, mut each: impl FnMut(&Run))
     Explored { counts, broken, seed: None, delays: replay.delays }
 }
 
-/// How many runs may try to make a history smaller, and for how long.
+/// The number of runs that may try to make a history smaller, and their time.
 const SHRINKING_RUNS: usize = 400;
 const SHRINKING_TIME: Duration = Duration::from_secs(10);
 
 /// Makes the history of a violation smaller: as few power failures in recovery and as few thread switches as it needs, and no delayed stores if it
 /// does not need them.
-pub(crate) fn shrink(own: &Own<'_>, reach: &Reach, explored: &mut Explored) {
+pub(crate) fn shrink(checked: &CheckedProgram<'_>, reach: &Reach, explored: &mut Explored) {
     let Some(mut broken) = explored.broken.take() else { return };
     let mut reach = Reach { limit: SHRINKING_TIME, ..reach.clone() };
     for recovery_crashes in 0..broken.crashes.len().saturating_sub(1) {
         let fewer = Reach { recovery_crashes, ..reach.clone() };
-        if let Err(simpler) = one_schedule(own, &fewer, &broken.schedule, explored.delays) {
+        if let Err(simpler) = one_schedule(checked, &fewer, &broken.schedule, explored.delays) {
             (broken, reach) = (simpler, fewer);
             break;
         }
@@ -404,7 +411,7 @@ pub(crate) fn shrink(own: &Own<'_>, reach: &Reach, explored: &mut Explored) {
     let mut retry = |choices: &[(u32, usize)], delays| {
         runs += 1;
         let tired = runs > SHRINKING_RUNS || Instant::now() > until;
-        if tired { None } else { one_schedule(own, &reach, choices, delays).err() }
+        if tired { None } else { one_schedule(checked, &reach, choices, delays).err() }
     };
     let mut delays = explored.delays;
     if delays.is_some()

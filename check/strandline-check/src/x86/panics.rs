@@ -39,7 +39,7 @@ thread_local! {
 ///
 /// # Errors
 /// Returns the reason if `body` panicked.
-pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> Result<R, Stopped> {
+pub(crate) fn catch_panic<R>(body: impl FnOnce() -> R) -> Result<R, Stopped> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = take_hook();

@@ -6,7 +6,7 @@ use super::recording::{Recording, What};
 /// Advice on how to record flushes and fences.
 const REMEDY: &str = "compile the program with `-include strandline_check.h -DSTRANDLINE_CHECK`, which records its intrinsics, \
     link libpmem dynamically, so that its calls are recorded, or check a recording that another tool made (--recording)";
-/// How many places a note names, at most.
+/// The number of places that a note names, at most.
 const NAMED: usize = 3;
 
 /// Returns the reason why a recording has no mapping of the pool, as the end of a sentence.

@@ -4,15 +4,15 @@ use std::rc::Rc;
 
 use strandline_core::memory::World;
 
+use super::checked_program::{CheckedProgram, Interleaving, ProgramJudge};
 use super::explorer::Judge;
-use super::own::{Interleaving, Own, OwnJudge};
 use super::trace::Trace;
 use crate::Setting;
 
-/// How many objects are spoiled, at most.
+/// The number of objects that are spoiled, at most.
 const OBJECTS: usize = 64;
 
-/// How many names are reported, at most.
+/// The number of names that are reported, at most.
 const TOLD: usize = 8;
 
 /// An object in memory: its name, and its words.
@@ -20,9 +20,12 @@ pub(crate) type Object = (String, Vec<u32>);
 
 /// Tries wrong states: it inverts the words of each of `objects`, and takes the initial memory after a program that has acknowledged something.
 /// Returns a sentence for each one that the invariant accepts.
-pub(crate) fn unnoticed(own: &Own<'_>, objects: impl FnOnce(&Trace) -> Vec<Object>) -> Vec<String> {
-    let Ok(run) = own.live(Interleaving::guided(&[], None)) else { return Vec::new() };
-    let mut judge = OwnJudge(own);
+pub(crate) fn unnoticed(
+    checked: &CheckedProgram<'_>,
+    objects: impl FnOnce(&Trace) -> Vec<Object>,
+) -> Vec<String> {
+    let Ok(run) = checked.live(Interleaving::guided(&[], None)) else { return Vec::new() };
+    let mut judge = ProgramJudge(checked);
     let expected = judge.expected(&run, run.trace.time);
     let ended = {
         let memory = judge.memory();

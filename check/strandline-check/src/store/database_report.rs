@@ -11,18 +11,18 @@ use super::contents::IS_NUMBER;
 use crate::finding::Places;
 use crate::x86::Site;
 use crate::x86::cause::after_crashes;
+use crate::x86::checked_program::{CheckedProgram, ProgramJudge, Run};
 use crate::x86::explorer::{Broken, Judge};
-use crate::x86::own::{Own, OwnJudge, Run};
 use crate::x86::trace::Trace;
 
-/// How many lines of each part are printed, at most.
+/// The number of lines of each part that are printed, at most.
 const LONGEST: usize = 60;
 
-/// How many changed rows of one transaction are printed, at most.
+/// The number of changed rows of one transaction that are printed, at most.
 const MOST_ROWS: usize = 8;
 
-/// What a thread does.
-enum What {
+/// A step of a thread that the report shows.
+enum Step {
     /// Commits the transaction of this number.
     Commits(usize),
     Acknowledges(u64, Site),
@@ -44,9 +44,9 @@ pub(super) fn committed_at(trace: &Trace, number: usize) -> Option<u32> {
 }
 
 /// Presents `broken`, which was found in `run`, the last run of `bridge`.
-pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Story {
+pub(super) fn story(checked: &CheckedProgram<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Story {
     let commits = bridge.commits();
-    let (held, recoveries) = refused(own, bridge, run, broken).unzip();
+    let (held, recoveries) = refused(checked, bridge, run, broken).unzip();
     let recoveries = recoveries.unwrap_or_default();
     // For the first of several power failures, what survived is known, too.
     let lost = broken.crashes.first().and_then(|(decisions, _)| {
@@ -64,14 +64,14 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
     }
     for (_, thread, what) in lines.drain(left_out..) {
         let what = match what {
-            What::Commits(number) => {
+            Step::Commits(number) => {
                 let told = tell(bridge, number, &commits[number - 1]);
                 if number > survived {
                     story.lost.push(told.clone());
                 }
                 told
             }
-            What::Acknowledges(number, site) => format!("acknowledges {number} ({site})"),
+            Step::Acknowledges(number, site) => format!("acknowledges {number} ({site})"),
         };
         story.history.push(format!("thread {thread}: {what}"));
     }
@@ -86,8 +86,13 @@ pub(super) fn story(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) 
 }
 
 /// Returns the contents that `broken` refuses, after its power failures and recoveries, and what these recoveries did.
-fn refused(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option<(u64, Vec<Recovery>)> {
-    let judge = OwnJudge(own);
+fn refused(
+    checked: &CheckedProgram<'_>,
+    bridge: &Bridge,
+    run: &Run,
+    broken: &Broken,
+) -> Option<(u64, Vec<Recovery>)> {
+    let judge = ProgramJudge(checked);
     bridge.recoveries.borrow_mut().clear();
     let memory = after_crashes(&judge, (&run.trace, broken.time), &broken.crashes, |_| ())?;
     let world: Rc<dyn World> = memory;
@@ -101,15 +106,15 @@ fn refused(own: &Own<'_>, bridge: &Bridge, run: &Run, broken: &Broken) -> Option
 }
 
 /// Returns what the threads did up to `time`: when, which thread, and what.
-fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, What)> {
+fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, Step)> {
     let made = commits.iter().enumerate().filter_map(|(at, commit)| {
         let when = committed_at(trace, at + 1).filter(|&when| when <= time)?;
-        Some((when, commit.thread, What::Commits(at + 1)))
+        Some((when, commit.thread, Step::Commits(at + 1)))
     });
     let marks = trace.marks.iter().filter(|mark| mark.time <= time);
     let acknowledged = marks.filter_map(|mark| match (mark.operation, mark.site) {
         (Operation::Event(Event::Acknowledged(number)), Some(site)) => {
-            Some((mark.time, mark.thread as usize, What::Acknowledges(number, site)))
+            Some((mark.time, mark.thread as usize, Step::Acknowledges(number, site)))
         }
         _ => None,
     });
@@ -119,16 +124,16 @@ fn done_until(time: u32, trace: &Trace, commits: &[Commit]) -> Vec<(u32, usize, 
 }
 
 /// Returns the places of the first lost transaction, or else the last one, and of the last thing done before power failed.
-fn places(lines: &[(u32, usize, What)], commits: &[Commit], survived: usize) -> Places {
+fn places(lines: &[(u32, usize, Step)], commits: &[Commit], survived: usize) -> Places {
     let transactions = lines.iter().filter_map(|(_, _, what)| match what {
-        What::Commits(number) => Some(*number),
-        What::Acknowledges(..) => None,
+        Step::Commits(number) => Some(*number),
+        Step::Acknowledges(..) => None,
     });
     let (lost, last) = (transactions.clone().find(|&number| number > survived), transactions.max());
     let at = |number: usize| commits[number - 1].at.into();
     let crash = lines.last().map(|(_, _, what)| match what {
-        What::Commits(number) => at(*number),
-        What::Acknowledges(_, site) => site.at,
+        Step::Commits(number) => at(*number),
+        Step::Acknowledges(_, site) => site.at,
     });
     Places { store: lost.or(last).map(at), flush: None, crash }
 }

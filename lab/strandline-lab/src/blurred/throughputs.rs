@@ -14,14 +14,14 @@ use crate::verdict::{self, Baseline, TOLERANCE};
 
 /// A figure's throughputs under one instruction, with bulk persistence charged once or by line.
 #[derive(Clone, Copy)]
-pub struct Lens<'a> {
+pub struct Throughputs<'a> {
     all: &'a Measurements,
     figure: &'static str,
     instruction: &'a str,
     by_line: bool,
 }
 
-impl<'a> Lens<'a> {
+impl<'a> Throughputs<'a> {
     /// Returns the throughputs by which a claim is judged: its figure at its venue; natively under the paper's instruction. Each bulk persistence is
     /// charged once.
     pub fn judged(claim: &Claim, all: &'a Measurements) -> Self {
@@ -84,7 +84,7 @@ impl<'a> Lens<'a> {
         Some((self.of(workload, system, x)? - base) / (self.of(workload, "np", x)? - base))
     }
 
-    /// Returns [`Lens::ratio`] on each of Fig. 7's workloads.
+    /// Returns [`Throughputs::ratio`] on each of Fig. 7's workloads.
     fn ratios(self, system: &str, over: &str) -> Option<Vec<f64>> {
         BLURRED.into_iter().map(|workload| self.ratio(system, over, workload.name)).collect()
     }
@@ -93,7 +93,7 @@ impl<'a> Lens<'a> {
         self.ratios(system, over).map(|ratios| mean(&ratios))
     }
 
-    /// Returns the smallest, the largest and the mean of [`Lens::ratios`].
+    /// Returns the smallest, the largest and the mean of [`Throughputs::ratios`].
     pub fn range(self, system: &str, over: &str) -> [Option<f64>; 3] {
         let ratios = self.ratios(system, over);
         let ratios = ratios.as_deref();
@@ -109,43 +109,49 @@ fn mean(all: &[f64]) -> f64 {
     all.iter().sum::<f64>() / all.len() as f64
 }
 
-/// Judges a headline by the figure's judging lens, and adds the others beside it.
+/// Judges a headline by the figure's judging rates, and adds the others beside it.
 pub fn headline<'a>(
     claim: &Claim,
-    lens: Lens<'a>,
+    rates: Throughputs<'a>,
     baseline: Baseline,
     method: &str,
-    numbers: impl Fn(Lens<'a>) -> Vec<Option<f64>>,
+    numbers: impl Fn(Throughputs<'a>) -> Vec<Option<f64>>,
 ) -> Finding {
-    let finding = Finding::headline(claim, numbers(lens), baseline, method);
-    lens.others().fold(finding, |finding, other| {
+    let finding = Finding::headline(claim, numbers(rates), baseline, method);
+    rates.others().fold(finding, |finding, other| {
         let numbers = numbers(other);
         let verdict = verdict::headline(&numbers, claim.value.numbers(), baseline);
         finding.beside(other.name(), Measured::Numbers(numbers), Some(verdict))
     })
 }
 
-/// Judges a trend by the figure's judging lens, and adds the others beside it.
+/// Judges a trend by the figure's judging rates, and adds the others beside it.
 pub fn trend<'a>(
-    lens: Lens<'a>,
+    rates: Throughputs<'a>,
     method: &str,
-    numbers: impl Fn(Lens<'a>) -> Vec<(String, Option<f64>)>,
-    orders: impl Fn(Lens<'a>) -> Vec<Order>,
+    numbers: impl Fn(Throughputs<'a>) -> Vec<(String, Option<f64>)>,
+    orders: impl Fn(Throughputs<'a>) -> Vec<Order>,
 ) -> Finding {
-    let finding = Finding::trend(numbers(lens), orders(lens), method);
-    lens.others().fold(finding, |finding, other| {
+    let finding = Finding::trend(numbers(rates), orders(rates), method);
+    rates.others().fold(finding, |finding, other| {
         let verdict = Finding::trend(Vec::new(), orders(other), "").verdict;
         finding.beside(other.name(), Measured::Named(numbers(other)), Some(verdict))
     })
 }
 
 /// Adds a note on the cost of bulk persistence if it were charged by line, to show how much the charge matters.
-pub fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], latency_ns: f64) -> Finding {
-    let lens = Lens { instruction: "clflush", ..lens };
+pub fn bulk_note(
+    finding: Finding,
+    rates: Throughputs,
+    systems: &[&str],
+    xs: &[&str],
+    latency_ns: f64,
+) -> Finding {
+    let rates = Throughputs { instruction: "clflush", ..rates };
     let of = |system: &str| -> Option<String> {
         let share = |x: &&str| {
-            let lines = lens.quantity(None, system, "bulk lines/tx", x)?;
-            let rate = Lens { by_line: true, ..lens }.of(None, system, x)?;
+            let lines = rates.quantity(None, system, "bulk lines/tx", x)?;
+            let rate = Throughputs { by_line: true, ..rates }.of(None, system, x)?;
             Some((lines, lines * latency_ns * 1e-9 * rate))
         };
         let all: Vec<(f64, f64)> = xs.iter().map(share).collect::<Option<_>>()?;
@@ -165,9 +171,9 @@ pub fn bulk_note(finding: Finding, lens: Lens, systems: &[&str], xs: &[&str], la
 }
 
 /// Adds [`bulk_note`] for Fig. 7.
-pub fn fig7_note(finding: Finding, lens: Lens, systems: &[&str]) -> Finding {
+pub fn fig7_note(finding: Finding, rates: Throughputs, systems: &[&str]) -> Finding {
     let xs = BLURRED.map(|workload| workload.name);
-    bulk_note(finding, lens, systems, &xs, DEFAULT_WRITE_LATENCY_NS as f64)
+    bulk_note(finding, rates, systems, &xs, DEFAULT_WRITE_LATENCY_NS as f64)
 }
 
 pub fn order(text: impl Into<String>, holds: Option<bool>) -> Order {
