@@ -199,6 +199,11 @@ fn loads_and_entries_are_counted() {
         .unwrap();
     is(4099 - 1550);
     assert_eq!((db.len("rows").unwrap(), db.count("rows").unwrap()), (2549, 2549));
+    // A map that has become small again keeps its counters, and its only page is replaced.
+    db.write(|tx| all.rows.retain(tx, |&key, _| key < 10)).unwrap();
+    is(9);
+    db.write(|tx| all.rows.load(tx, (9000..9100).map(row))).unwrap();
+    is(109);
     db.write(|tx| all.rows.clear(tx)).unwrap();
     is(0);
     db.write(|tx| all.rows.load(tx, (0..2000).map(row))).unwrap();
