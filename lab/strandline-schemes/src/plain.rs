@@ -455,7 +455,7 @@ impl<M: Memory> Access for Direct<M> {
 
     fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
         self.view.memory.make_space(at, bytes).map_err(|error| {
-            self.fail(Error::io(format!("find disk space for {bytes} bytes of the pool"), error))
+            self.fail(Error::io(format!("allocate disk space for {bytes} bytes of the pool"), error))
         })
     }
 

@@ -565,7 +565,9 @@ impl Driver<'_> {
                 }
                 Ok(AnyRunner::new(worker))
             }
-            (None, None) => Err(Error::Unsupported(scheme.name().into())),
+            (None, None) => {
+                Err(Error::Unsupported(format!("scheme {} on a simulated machine", scheme.name())))
+            }
         }
     }
 

@@ -82,7 +82,7 @@ typedef enum {
   STRANDLINE_UNSUPPORTED_INSTRUCTION = -29,
   // `protect` needs a memory protection key, and there is none.
   STRANDLINE_NO_PROTECTION_KEY = -30,
-  // The operation is not possible in this domain.
+  // The operation is not supported here: by this domain, this scheme or a pool that is open for reading.
   STRANDLINE_UNSUPPORTED = -31,
   // The file was left by a scheme that only the laboratory has.
   STRANDLINE_OTHER_SCHEME = -32,

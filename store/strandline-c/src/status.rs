@@ -59,7 +59,7 @@ pub enum StrandlineStatus {
     STRANDLINE_UNSUPPORTED_INSTRUCTION = -29,
     /// `protect` needs a memory protection key, and there is none.
     STRANDLINE_NO_PROTECTION_KEY = -30,
-    /// The operation is not possible in this domain.
+    /// The operation is not supported here: by this domain, this scheme or a pool that is open for reading.
     STRANDLINE_UNSUPPORTED = -31,
     /// The file was left by a scheme that only the laboratory has.
     STRANDLINE_OTHER_SCHEME = -32,
@@ -157,7 +157,7 @@ codes! {
     LogFile, STRANDLINE_LOG_FILE, c"the log file is missing or does not belong to the database";
     UnsupportedInstruction, STRANDLINE_UNSUPPORTED_INSTRUCTION, c"the processor lacks an instruction";
     NoProtectionKey, STRANDLINE_NO_PROTECTION_KEY, c"there is no memory protection key";
-    Unsupported, STRANDLINE_UNSUPPORTED, c"the operation is not possible in this domain";
+    Unsupported, STRANDLINE_UNSUPPORTED, c"the operation is not supported here";
     OtherScheme, STRANDLINE_OTHER_SCHEME, c"a scheme of the laboratory left the file";
     Full, STRANDLINE_FULL, c"the disk is full, or the database has its greatest size";
     TransactionTooLarge, STRANDLINE_TRANSACTION_TOO_LARGE, c"the transaction is larger than its log";

@@ -334,7 +334,7 @@ errors! {
         at: u64,
         /// The type that was expected.
         expected: &'static str,
-    } => "no value of type {expected} is at {at:#x}: it was freed, or another type's is there";
+    } => "no value of type {expected} is at {at:#x}: it was freed, or a value of another type is there";
     /// The root of a store has another type than the program expects.
     RootLayout {
         /// The type in the pool.

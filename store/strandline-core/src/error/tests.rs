@@ -186,7 +186,7 @@ fn examples() -> Vec<(Error, &'static str)> {
         (Error::InvalidFree(4096), "nothing is allocated at 0x1000: it was freed twice or never allocated"),
         (
             Error::Dangling { at: 4096, expected: "Book" },
-            "no value of type Book is at 0x1000: it was freed, or another type's is there",
+            "no value of type Book is at 0x1000: it was freed, or a value of another type is there",
         ),
         (
             Error::RootLayout {

@@ -560,7 +560,7 @@ impl Pool<Concurrency> {
     pub fn worker_of(&self, kind: SchemeKind) -> Result<Worker<Concurrency>> {
         if self.options.domain == Domain::Sync && !kind.in_sync {
             return Err(Error::Unsupported(format!(
-                "scheme {} instead of bppm",
+                "scheme {} in the Sync domain, which has only bppm",
                 kind.name(self.setup.control)
             )));
         }

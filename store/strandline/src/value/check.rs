@@ -333,7 +333,7 @@ fn dangling(at: PersistentAddress, expected: &Name) -> String {
         Name::Known(expected) => Error::Dangling { at: at.offset(), expected }.to_string(),
         Name::Described(name) => {
             format!(
-                "no value of type {name} is at {:#x}: it was freed, or another type's is there",
+                "no value of type {name} is at {:#x}: it was freed, or a value of another type is there",
                 at.offset()
             )
         }

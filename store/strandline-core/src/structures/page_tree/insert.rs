@@ -161,12 +161,10 @@ impl PageTree {
         if rewritten(tx, cell, value, bytes)? {
             return Ok(());
         }
-        let mut slots = page.slots(tx)?;
-        let index = slots.index(place);
         cell.free_outside(tx)?;
-        page.remove(tx, &mut slots, place)?;
+        let place = page.remove_alone(tx, place)?;
         let new = new_cell(tx, self.most_words, key, value, bytes)?;
-        self.add(tx, &mut path, page, slots.place(index), (key, &new))
+        self.add(tx, &mut path, page, place, (key, &new))
     }
 
     /// Adds a cell to a page at a place, and makes room for it if necessary.
@@ -178,6 +176,9 @@ impl PageTree {
         place: Place,
         (key, cell): (&[u8], &CellWords),
     ) -> Result<(), Abort> {
+        if page.put_alone(tx, place, cell)? {
+            return Ok(());
+        }
         let mut slots = page.slots(tx)?;
         if let Some(offset) = page.room_for(tx, &slots, cell.len())? {
             return page.put(tx, (&mut slots, place), offset, cell);

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::cell::{self, Cell, CellWords, Sought};
-use super::slots::{MOST, Place, Slots, offset_in};
+use super::slots::{EACH, MOST, Place, Slots, count, inserted, offset_in, removed};
 use super::{KIND, MAX_LEVELS};
 use crate::memory::PersistentAddress;
 use crate::structures::bytes::rewrite;
@@ -13,6 +13,8 @@ use crate::transaction::{Abort, Read, Transaction};
 const MAGIC: u64 = 0x5b_1e_9a_6e;
 /// The number of words in the largest page.
 const MOST_WORDS: usize = 512;
+/// A page of more cells than these is compacted as soon as a good part of it is garbage.
+const MANY_CELLS: u64 = 32;
 /// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
 /// Up to this number of slot words, a search in a leaf prefetches the first cell of each of them together.
@@ -131,15 +133,27 @@ impl Page {
         self.begin - HEAD - self.slots + self.garbage
     }
 
-    /// Returns the number of the word at which a cell of `cell` words can be put: between slots and cells, or in the garbage.
+    /// Returns the number of words between slots and cells, less the one that a new slot may need; `None` if that has no room.
+    fn between(&self) -> Option<u64> {
+        (self.begin - HEAD - self.slots).checked_sub(1)
+    }
+
+    /// Returns the number of the word at which a cell of `cell` words can be put: between slots and cells, or in the garbage. Returns `None` too if it
+    /// is better to compact the page.
     pub fn room_for(&self, tx: &mut impl Read, slots: &Slots, cell: usize) -> Result<Option<u64>, Abort> {
-        // The new slot may need another slot word.
-        let between = (self.begin - HEAD - self.slots).checked_sub(1);
-        match between {
+        match self.between() {
             Some(between) if between >= cell as u64 => Ok(Some(self.begin - cell as u64)),
-            Some(_) if self.garbage >= cell as u64 => self.gap(tx, slots, cell as u64),
+            Some(_) if self.garbage >= cell as u64 && !self.is_worth_compacting() => {
+                self.gap(tx, slots, cell as u64)
+            }
             _ => Ok(None),
         }
+    }
+
+    /// Returns whether compaction costs less than the search for a gap at each of the insertions for which it makes room: the search looks at all
+    /// cells.
+    fn is_worth_compacting(&self) -> bool {
+        self.cells > MANY_CELLS && self.garbage >= self.used() / 4
     }
 
     /// Returns the first gap of `words` words among the cells.
@@ -259,7 +273,61 @@ impl Page {
     fn store(&mut self, tx: &mut impl Transaction, slots: &Slots) -> Result<(), Abort> {
         self.slots = slots.0.len() as u64;
         rewrite(tx, self.at.word(HEAD), &slots.0)?;
+        self.store_counts(tx)
+    }
+
+    /// Writes the counts of the page.
+    fn store_counts(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         tx.write(self.at.word(1), self.counts())
+    }
+
+    /// Adds a cell at a place in the room between slots and cells, if its slot word has a free slot, so that no other word of the slots changes. Returns
+    /// whether it did.
+    pub fn put_alone(
+        &mut self,
+        tx: &mut impl Transaction,
+        place: Place,
+        cell: &[u64],
+    ) -> Result<bool, Abort> {
+        if self.between() < Some(cell.len() as u64) || u64::from(place.word) >= self.slots {
+            return Ok(false);
+        }
+        let at = self.slot_word(place);
+        let word = tx.read(at)?;
+        if count(word) == EACH {
+            return Ok(false);
+        }
+        KIND.check_block(tx, self.at, self.words)?;
+        let offset = self.begin - cell.len() as u64;
+        self.write_cell(tx, offset, cell)?;
+        tx.write(at, inserted(word, usize::from(place.index), offset))?;
+        self.store_counts(tx)?;
+        Ok(true)
+    }
+
+    /// Removes the cell at a place. Returns the place before which its key belongs now.
+    pub fn remove_alone(&mut self, tx: &mut impl Transaction, place: Place) -> Result<Place, Abort> {
+        let at = self.slot_word(place);
+        let word = tx.read(at)?;
+        let rest = removed(word, usize::from(place.index));
+        if rest != 0 {
+            KIND.check_block(tx, self.at, self.words)?;
+            let cell = self.cell(tx, offset_in(word, usize::from(place.index)))?;
+            self.count_removed(cell.offset, cell.words());
+            tx.write(at, rest)?;
+            self.store_counts(tx)?;
+            return Ok(place);
+        }
+        // The slot word goes too.
+        let mut slots = self.slots(tx)?;
+        let index = slots.index(place);
+        self.remove(tx, &mut slots, place)?;
+        Ok(slots.place(index))
+    }
+
+    /// Returns the address of the slot word of a place.
+    fn slot_word(&self, place: Place) -> PersistentAddress {
+        self.at.word(HEAD + u64::from(place.word))
     }
 
     /// Adds a cell at a place, with its words at `offset`, where [`Page::room_for`] has found room.
@@ -353,15 +421,21 @@ impl Page {
         };
         let words = self.cell(tx, offset)?.words();
         slots.remove(place);
-        self.cells = self.cells.saturating_sub(1);
+        self.count_removed(offset, words);
         if slots.0.is_empty() {
             (self.begin, self.garbage, self.cells) = (self.words, 0, 0);
-        } else if offset == self.begin {
+        }
+        Ok(())
+    }
+
+    /// Counts a cell of `words` words at `offset` as removed.
+    fn count_removed(&mut self, offset: u64, words: u64) {
+        self.cells = self.cells.saturating_sub(1);
+        if offset == self.begin {
             self.begin += words;
         } else {
             self.garbage += words;
         }
-        Ok(())
     }
 
     /// Removes the cell at a place.

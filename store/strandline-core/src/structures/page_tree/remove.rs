@@ -16,8 +16,7 @@ impl PageTree {
         let Located { mut path, leaf: mut page, place, cell: Some(cell) } = located else { return Ok(()) };
         self.counters(tx)?.add(tx, -1)?;
         cell.free_outside(tx)?;
-        let mut slots = page.slots(tx)?;
-        page.remove(tx, &mut slots, place)?;
+        page.remove_alone(tx, place)?;
         while let Some(step) = path.pop() {
             if page.used() >= self.most_words / 4 {
                 return Ok(());

@@ -5,7 +5,7 @@ use std::ops::Range;
 use arrayvec::ArrayVec;
 
 /// The number of slots in a word.
-const EACH: usize = 4;
+pub(super) const EACH: usize = 4;
 /// An upper bound on the number of slot words: a page has no room for as many, together with their cells.
 pub(super) const MOST: usize = 256;
 /// The number of slots in each word when all are written again. This leaves room for one more.
@@ -28,18 +28,18 @@ pub(super) fn offset_in(word: u64, index: usize) -> u64 {
 }
 
 /// Returns the number of slots of a word that are in use.
-fn count(word: u64) -> usize {
+pub(super) fn count(word: u64) -> usize {
     (0..EACH).take_while(|&index| offset_in(word, index) != 0).count()
 }
 
 /// Returns a word with one more slot. The last slot of a full word is dropped.
-fn inserted(word: u64, index: usize, offset: u64) -> u64 {
+pub(super) fn inserted(word: u64, index: usize, offset: u64) -> u64 {
     let below = (1 << (16 * index)) - 1;
     word & below | offset << (16 * index) | (word & !below) << 16
 }
 
 /// Returns a word with one slot less.
-fn removed(word: u64, index: usize) -> u64 {
+pub(super) fn removed(word: u64, index: usize) -> u64 {
     let below = (1 << (16 * index)) - 1;
     word & below | word >> 16 & !below
 }

@@ -295,11 +295,8 @@ impl PageTree {
         let Located { mut path, leaf: mut page, mut place, cell: old } = located;
         let (counters, is_new) = (self.counters(tx)?, old.is_none());
         if let Some(old) = old {
-            let mut slots = page.slots(tx)?;
-            let index = slots.index(place);
             old.free_outside(tx)?;
-            page.remove(tx, &mut slots, place)?;
-            place = slots.place(index);
+            place = page.remove_alone(tx, place)?;
         }
         self.add(tx, &mut path, page, place, (key, cell))?;
         if is_new { counters.add(tx, 1) } else { Ok(()) }
