@@ -273,11 +273,13 @@ pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> 
 /// A column of the table: its header, the quantity, and how many decimals it is shown with.
 type Column = (&'static str, &'static str, usize);
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 8] = [
     ("tx/s", "tx_per_s", 0),
+    ("abort ratio", "abort_ratio", 4),
     ("lines written/tx", "lines_written_per_tx", 2),
     ("log bytes/tx", "log_bytes_per_tx", 0),
     ("fences/tx", "fences_per_tx", 2),
+    ("invalidations/tx", "invalidations_per_tx", 2),
     ("nJ/tx", "energy_nj_per_tx", 1),
     ("cycles", "cycles", 0),
 ];
