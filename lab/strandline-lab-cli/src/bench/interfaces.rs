@@ -356,8 +356,8 @@ mod tests {
 
     #[test]
     fn only_the_block_of_a_page_changes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("page.md");
+        let place = strandline_command::Place::in_memory().unwrap();
+        let path = place.folder().join("page.md");
         std::fs::write(&path, format!("before\n{BEGIN}old\n{END}\nafter\n")).unwrap();
         Page::find(&path).unwrap().write("| new |").unwrap();
         let text = std::fs::read_to_string(&path).unwrap();

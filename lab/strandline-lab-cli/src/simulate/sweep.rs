@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use strandline_lab::Spread;
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::sweep::{self, Plan, Point, Swept, TraceFile, Work, WorkloadRun};
+use strandline_lab::sweep::{self, Combination, Plan, Point, Swept, TraceFile, Work, WorkloadRun};
 use strandline_sim::{Registry, file};
 use strandline_workloads::{SchemeName, WorkloadKind};
 
@@ -284,6 +284,22 @@ const COLUMNS: [Column; 8] = [
     ("cycles", "cycles", 0),
 ];
 
+/// The key whose values are compared with one thread.
+const THREADS: &str = "threads";
+
+/// Returns the rate as a multiple of that of one thread, if `found` has a run with one thread and the same in all else.
+fn speed_up(one: &Combination<'_>, found: &[&Combination<'_>]) -> Option<f64> {
+    let rate = |of: &Combination<'_>| of.spread("tx_per_s").map(|spread| spread.median);
+    let others = |of: &Combination<'_>| {
+        let keys: Vec<_> = of.first.keys.iter().filter(|(key, _)| key != THREADS).cloned().collect();
+        (of.first.work.name(), of.first.system(), keys)
+    };
+    let is_single =
+        |of: &&&Combination<'_>| of.first.keys.iter().any(|(key, value)| key == THREADS && value == "1");
+    let single = found.iter().filter(is_single).find(|of| others(of) == others(one))?;
+    Some(rate(one)? / rate(single)?)
+}
+
 /// Formats the median and, if the runs differ, their range.
 fn shown(spread: Spread, decimals: usize) -> String {
     let [low, median, high] =
@@ -293,7 +309,7 @@ fn shown(spread: Spread, decimals: usize) -> String {
 
 fn table(points: &[Point], swept: &Swept) -> Table {
     let combinations = sweep::combinations(points, swept);
-    let found: Vec<_> = combinations.iter().filter(|one| !one.rows.is_empty()).collect();
+    let found: Vec<&Combination<'_>> = combinations.iter().filter(|one| !one.rows.is_empty()).collect();
     let has = |quantity: &str| found.iter().any(|one| one.spread(quantity).is_some());
     // Cycles are shown only if nothing is counted in transactions.
     let is_shown = |column: &Column| has(column.1) && (column.1 != "cycles" || !has("tx_per_s"));
@@ -303,17 +319,24 @@ fn table(points: &[Point], swept: &Swept) -> Table {
     let mut header = vec!["workload", "system"];
     header.extend(keys.iter().map(|(key, _)| key.as_str()));
     header.extend(columns.iter().map(|(name, ..)| name));
+    let scales = found.iter().any(|one| speed_up(one, &found).is_some());
+    if scales {
+        header.push("speed-up");
+    }
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    for one in found {
+    for one in &found {
         let mut cells = vec![one.first.work.name(), one.first.system()];
         cells.extend(one.first.keys.iter().map(|(_, value)| value.clone()));
         let quantities = columns.iter().map(|&(_, quantity, decimals)| {
             one.spread(quantity).map_or("–".into(), |spread| shown(spread, decimals))
         });
         cells.extend(quantities);
+        if scales {
+            cells.push(speed_up(one, &found).map_or("–".into(), |times| format!("{times:.1}")));
+        }
         table.add_row(cells);
     }
     table
