@@ -287,16 +287,18 @@ const COLUMNS: [Column; 8] = [
 /// The key whose values are compared with one thread.
 const THREADS: &str = "threads";
 
-/// Returns the rate as a multiple of that of one thread, if `found` has a run with one thread and the same in all else.
+/// Returns how many times as fast the transactions of all threads were done as by one thread, if `found` has a run with one thread and the same in
+/// all else. They are done when the last thread ends, while `tx_per_s` adds the rates that threads have until their own ends.
 fn speed_up(one: &Combination<'_>, found: &[&Combination<'_>]) -> Option<f64> {
-    let rate = |of: &Combination<'_>| of.spread("tx_per_s").map(|spread| spread.median);
+    let threads = |of: &Combination<'_>| -> Option<f64> {
+        of.first.keys.iter().find(|(key, _)| key == THREADS)?.1.parse().ok()
+    };
+    let rate = |of: &Combination<'_>| Some(threads(of)? / of.spread("cycles")?.median);
     let others = |of: &Combination<'_>| {
         let keys: Vec<_> = of.first.keys.iter().filter(|(key, _)| key != THREADS).cloned().collect();
         (of.first.work.name(), of.first.system(), keys)
     };
-    let is_single =
-        |of: &&&Combination<'_>| of.first.keys.iter().any(|(key, value)| key == THREADS && value == "1");
-    let single = found.iter().filter(is_single).find(|of| others(of) == others(one))?;
+    let single = found.iter().find(|of| threads(of) == Some(1.0) && others(of) == others(one))?;
     Some(rate(one)? / rate(single)?)
 }
 
