@@ -8,6 +8,7 @@ pub fn option(parameter: Parameter) -> &'static str {
         Parameter::ValueBytes | Parameter::ValueWords => "--value-size",
         Parameter::Operations => "--ops-per-tx",
         Parameter::ReadShare => "--read-share",
+        Parameter::Keys => "--keys",
     }
 }
 

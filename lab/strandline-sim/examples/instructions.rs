@@ -71,7 +71,7 @@ const COUNTED: [(&[&str], &[(&str, u64, u64)]); 2] = [
     ),
 ];
 /// Plain programs, with the number of transactions of one operation, and the sizes of values.
-const PLAIN: [(&str, u64, &[u64]); 20] = [
+const PLAIN: [(&str, u64, &[u64]); 21] = [
     ("sps", 2000, &[8, 512, 4096]),
     ("hash", 2000, &[8, 512, 4096]),
     ("rbtree", 2000, &[8, 512, 4096]),
@@ -82,6 +82,7 @@ const PLAIN: [(&str, u64, &[u64]); 20] = [
     ("multiset", 2000, &[8]),
     ("queue", 2000, &[8, 512, 4096]),
     ("sdg", 2000, &[8, 512, 4096]),
+    ("hot-counter", 2000, &[8]),
     ("tpcc-new-order", 200, &[8]),
     ("tpcc-new-order-arrays", 200, &[8]),
     ("tatp-update-location", 2000, &[8]),

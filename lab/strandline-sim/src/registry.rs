@@ -1,7 +1,7 @@
 //! The software schemes, hardware schemes and workloads of a program. The command, the crash checker on the machine and the laboratory's comparison
 //! use such a registry, so that another crate can extend all three.
 
-use strandline_core::scheme::{Durability, SchemeKind, Schemes};
+use strandline_core::scheme::{Durability, PRODUCT, SchemeKind, Schemes};
 use strandline_workloads::{SchemeName, WorkloadKind, Workloads};
 
 use crate::scheme::{Entry, Hardware, SCHEMES};
@@ -87,12 +87,16 @@ impl Registry {
         Self { workloads: Workloads::new(joined(self.workloads.iter(), more)), ..self }
     }
 
-    /// Returns the software scheme with this name, in one of its modes.
+    /// Returns the software scheme with this name, in one of its modes; also BPPM as applications have it, which is in no list of schemes, since
+    /// its pools are BPPM's.
     ///
     /// # Errors
     /// Returns an error that lists the known names if there is none.
     pub fn scheme(&self, name: &str) -> Result<SchemeName, strandline_workloads::UnknownName> {
-        SchemeName::of_name(self.schemes, name)
+        match PRODUCT.modes.iter().find(|mode| mode.name == name) {
+            Some(mode) => Ok(SchemeName::of(&PRODUCT, mode.concurrency)),
+            None => SchemeName::of_name(self.schemes, name),
+        }
     }
 
     /// Returns the software and hardware to run, by the given names. If a name is missing, it is the hardware's own software, or the hardware for
@@ -188,6 +192,7 @@ mod tests {
         assert_eq!(pair(Some("plain+locks"), Some("wrap")), Ok(("plain+locks", "wrap")));
         assert_eq!(pair(Some("plain"), Some("none")), Ok(("plain", "none")));
         assert_eq!(pair(Some("base"), None), Ok(("base", "none")));
+        assert_eq!(pair(Some("strandline"), None), Ok(("strandline", "none")));
         let system =
             |name| Registry::default().system(name).map(|(scheme, hardware)| (scheme.name(), hardware.name));
         assert_eq!(system("loc-wal"), Ok(("hardware+single-writer", "loc-wal")));

@@ -18,7 +18,9 @@ use strandline_core::scheme::{RecoveryReport, SchemeMemory};
 use strandline_core::transaction::{AnyRunner, Runner, Statistics as TransactionStatistics};
 use strandline_core::{Concurrency, Result, Transaction};
 use strandline_schemes::{Locking, PlainWorker, Program, S_WAL, laboratory};
-use strandline_workloads::{AnyTransactions, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind};
+use strandline_workloads::{
+    AnyTransactions, SchemeName, Selection, Sizes, TPCC_NEW_ORDER, WorkloadKind, seed_of,
+};
 
 use crate::controller::Regions;
 use crate::description::{Description, HomeCopies, LockScope, SoftwareLog};
@@ -585,7 +587,7 @@ impl Driver<'_> {
         index: usize,
     ) -> Result<(AnyRunner<'m>, Box<dyn AnyTransactions>)> {
         let mut runner = self.lease(memory, index)?;
-        let seed = self.run.seed.wrapping_add((index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let seed = seed_of(self.run.seed, index as u64);
         let part = self.prepared.selection.workload().thread(&mut runner, seed)?;
         Ok((runner, part))
     }

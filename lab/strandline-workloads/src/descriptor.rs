@@ -26,6 +26,8 @@ pub enum Parameter {
     Operations,
     /// `--read-share`.
     ReadShare,
+    /// `--keys`.
+    Keys,
 }
 
 /// The description of a workload.
@@ -195,11 +197,11 @@ mod tests {
             drop(client);
             selection.check(&mut runner(prepared.pool(), scheme, 0).unwrap()).unwrap();
 
-            for system in [System::Words, System::SingleWriter, System::Types] {
+            for system in [System::Words, System::SingleWriter, System::Types, System::TypesSingleWriter] {
                 let path = place.folder().join("product");
                 let setting = setting(system.concurrency());
                 let Some(prepared) = PreparedProduct::new(&path, &selection, system, setting).unwrap() else {
-                    assert!(system == System::Types && kind.by_types.is_none(), "{kind:?}");
+                    assert!(system.is_typed() && kind.by_types.is_none(), "{kind:?}");
                     continue;
                 };
                 let mut client = prepared.product().client(1).unwrap();
@@ -208,7 +210,7 @@ mod tests {
                     client.transaction().unwrap();
                 }
                 let after = client.statistics();
-                if system != System::Types && Domain::Flush.is_supported() {
+                if !system.is_typed() && Domain::Flush.is_supported() {
                     // The counts of the same transactions on another path.
                     let written = |of: &strandline_core::transaction::Statistics| (of.commits, of.log_bytes);
                     let done = (after.commits - before.commits, after.log_bytes - before.log_bytes);

@@ -8,7 +8,8 @@ use strandline_core::memory::LINE_BYTES;
 use strandline_core::transaction::{Abort, Read, Runner, Transaction};
 use strandline_core::{Lock, Result};
 
-use crate::{Sizes, Transactions};
+use crate::keys::Draw;
+use crate::{Keys, Sizes, Transactions};
 
 /// The seed for choosing the initial keys.
 const FILL_SEED: u64 = 0x5712_a4d1;
@@ -37,7 +38,9 @@ pub struct Use {
     pub operations: u64,
     /// The mix of operations.
     pub mix: Mix,
-    /// The number of transactions in 100 that only look keys up, under [`Mix::Toggle`].
+    /// How threads choose keys.
+    pub choice: Keys,
+    /// The number of transactions in 100 only look keys up, under [`Mix::Toggle`].
     pub read_percent: u64,
 }
 
@@ -76,6 +79,7 @@ pub trait Dictionary {
 pub struct Operator<D> {
     dictionary: D,
     usage: Use,
+    draw: Draw,
     random: Rng,
     /// Under [`Mix::InsertFindDelete`], the elements that this thread knows to be there.
     elements: Vec<u64>,
@@ -119,6 +123,7 @@ impl<D: Dictionary> Operator<D> {
         Ok(Self {
             dictionary,
             usage,
+            draw: Draw::new(usage.choice, usage.keys, seed),
             random: Rng::with_seed(seed),
             elements,
             planned: Vec::new(),
@@ -141,10 +146,10 @@ impl<D: Dictionary> Operator<D> {
     }
 
     fn toggle<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { dictionary, usage, random, keys, locks, .. } = self;
+        let Self { dictionary, usage, draw, random, keys, locks, .. } = self;
         let only_reads = only_reads(random, usage.read_percent);
         keys.clear();
-        keys.extend((0..usage.operations).map(|_| random.u64(..usage.keys)));
+        keys.extend((0..usage.operations).map(|_| draw.key(random)));
         Self::declare(runner, dictionary, keys.iter().copied(), locks);
         if only_reads {
             let look_up = |tx: &mut R::Tx<'_>| {
@@ -159,10 +164,10 @@ impl<D: Dictionary> Operator<D> {
     /// Compensates every insertion by a deletion: if another thread has deleted the chosen element, the inserted key is deleted instead. So the
     /// number of elements stays exactly the same.
     fn insert_find_delete<R: Runner>(&mut self, runner: &mut R) -> Result<()> {
-        let Self { dictionary, usage, random, elements, planned, locks, .. } = self;
+        let Self { dictionary, usage, draw, random, elements, planned, locks, .. } = self;
         planned.clear();
         for _ in 0..usage.operations {
-            let insert = random.u64(..usage.keys);
+            let insert = draw.key(random);
             let (find, delete) = match elements.len() {
                 0 => (insert, insert),
                 some => {
@@ -210,8 +215,8 @@ impl<D: Dictionary> Transactions for Operator<D> {
 impl Use {
     /// Returns the use of the keys below `keys`.
     pub fn of(sizes: &Sizes, keys: u64) -> Self {
-        let Sizes { operations, mix, read_percent, .. } = *sizes;
-        Self { keys, operations, mix, read_percent }
+        let Sizes { operations, mix, keys: choice, read_percent, .. } = *sizes;
+        Self { keys, operations, mix, choice, read_percent }
     }
 
     /// Returns the initial keys, in the order in which they are inserted.

@@ -14,7 +14,7 @@ pub static HASH: WorkloadDescriptor = WorkloadDescriptor {
     name: "hash",
     source: "Blurred Persistence, Table I",
     description: "deletes or inserts random keys of a hash table: 500,000 buckets, keys below 1,000,000, half present",
-    takes: &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare],
+    takes: &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare, Parameter::Keys],
     make: |sizes| match sizes.value_bytes {
         8 => Ok(Box::new(HashWorkload::of_words(sizes))),
         _ => Ok(Box::new(HashWorkload::of_vectors(sizes))),

@@ -13,7 +13,7 @@ pub static KVSTORE: WorkloadDescriptor = WorkloadDescriptor {
     name: "kvstore",
     source: "Blurred Persistence, Table I (there Tokyo Cabinet)",
     description: "deletes or inserts random 16-byte keys of a key-value store: sizes as hash",
-    takes: &[Parameter::ValueBytes, Parameter::Operations, Parameter::ReadShare],
+    takes: &[Parameter::ValueBytes, Parameter::Operations, Parameter::ReadShare, Parameter::Keys],
     make: |sizes| Ok(Box::new(KvStoreWorkload::new(sizes))),
     by_types: Some(typed::create::<Typed>),
     checked: None,

@@ -16,6 +16,8 @@ mod any;
 mod descriptor;
 mod dictionary;
 mod hash;
+mod hot_counter;
+mod keys;
 mod kvstore;
 mod names;
 #[cfg(feature = "calibration")]
@@ -38,6 +40,8 @@ pub use any::{AnyTransactions, AnyWorkload, InlinedWorkload};
 pub use descriptor::{Checked, Parameter, WorkloadDescriptor, WorkloadKind, Workloads};
 pub use dictionary::Mix;
 pub use hash::HASH;
+pub use hot_counter::HOT_COUNTER;
+pub use keys::Keys;
 pub use kvstore::KVSTORE;
 pub use names::{Entry, REFERENCES, SchemeName, System, UnknownName, schemes};
 pub use pools::{Prepared, PreparedProduct};
@@ -47,7 +51,7 @@ pub use selection::Selection;
 pub use sps::SPS;
 #[cfg(feature = "sqlite")]
 pub use sqlite::{SQLITE, SQLITE_PAGES};
-pub use strandline_bench::{Client, Latency, Length, NewPool, PoolSetting, Product, Row, Run};
+pub use strandline_bench::{Client, Latency, Length, NewPool, PoolSetting, Product, Row, Run, seed_of};
 pub use tatp::{TATP_UPDATE_LOCATION, TATP_UPDATE_LOCATION_ARRAYS};
 pub use tpcc::{Scale as TpccScale, TPCC_NEW_ORDER, TPCC_NEW_ORDER_ARRAYS};
 pub use trees::{
@@ -81,6 +85,7 @@ static LIST: &[WorkloadKind] = &[
     &MULTISET,
     &QUEUE,
     &SDG,
+    &HOT_COUNTER,
     &TPCC_NEW_ORDER,
     &TPCC_NEW_ORDER_ARRAYS,
     &TATP_UPDATE_LOCATION,
@@ -135,7 +140,7 @@ pub trait Workload {
     /// Returns an error if the pool is too small, and the errors of [`Runner::run`].
     fn prepare<R: Runner>(&self, runner: &mut R) -> Result<()>;
 
-    /// Opens the structure for one thread that draws its random numbers from `seed`.
+    /// Opens the structure for one thread that draws its random numbers from `seed`, which [`seed_of`] has made of the thread's number.
     ///
     /// # Errors
     /// Returns an error if [`Workload::prepare`] has not run on this pool.
@@ -201,6 +206,8 @@ pub struct Sizes {
     pub operations: u64,
     /// The mix of operations on a structure with keys.
     pub mix: Mix,
+    /// Which keys it does that with, on words alone.
+    pub keys: Keys,
     /// The number of transactions in 100 that only look up what the others change, under [`Mix::Toggle`] and in `sps`.
     pub read_percent: u64,
     /// The database of `tpcc-new-order`.
@@ -226,6 +233,7 @@ impl Default for Sizes {
             value_bytes: 8,
             operations: 1,
             mix: Mix::Toggle,
+            keys: Keys::Even,
             read_percent: 0,
             tpcc: TpccScale::default(),
         }

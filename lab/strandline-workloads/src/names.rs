@@ -95,11 +95,18 @@ const TYPES: Entry = Entry {
     description: "the operations of strandline on the collections of the typed interface",
 };
 
+const TYPES_SINGLE_WRITER: Entry = Entry {
+    name: "strandline-types+single-writer",
+    source: "reference",
+    description: "the same, one writer at a time instead of STM",
+};
+
 /// References that are measured beside the schemes, in rows of the same form.
-pub const REFERENCES: [Entry; 5] = [
+pub const REFERENCES: [Entry; 6] = [
     WORDS,
     SINGLE_WRITER,
     TYPES,
+    TYPES_SINGLE_WRITER,
     Entry {
         name: "floor",
         source: "reference",
@@ -252,12 +259,15 @@ pub enum System {
     SingleWriter,
     /// The product's path with types and STM.
     Types,
+    /// The product's path with types and a single writer.
+    TypesSingleWriter,
 }
 
 impl System {
     /// Returns all of [`SchemeName::all`], and the product's path.
     pub fn all() -> impl Iterator<Item = Self> {
-        SchemeName::all().map(Self::Scheme).chain([Self::Words, Self::SingleWriter, Self::Types])
+        let product = [Self::Words, Self::SingleWriter, Self::Types, Self::TypesSingleWriter];
+        SchemeName::all().map(Self::Scheme).chain(product)
     }
 
     /// Returns the name in `strandline-lab list`.
@@ -267,6 +277,7 @@ impl System {
             Self::Words => WORDS.name,
             Self::SingleWriter => SINGLE_WRITER.name,
             Self::Types => TYPES.name,
+            Self::TypesSingleWriter => TYPES_SINGLE_WRITER.name,
         }
     }
 
@@ -275,15 +286,20 @@ impl System {
         match self {
             Self::Scheme(scheme) => scheme.concurrency,
             Self::Words | Self::Types => Concurrency::Stm,
-            Self::SingleWriter => Concurrency::SingleWriter,
+            Self::SingleWriter | Self::TypesSingleWriter => Concurrency::SingleWriter,
         }
+    }
+
+    /// Returns whether its transactions use typed collections.
+    pub fn is_typed(self) -> bool {
+        matches!(self, Self::Types | Self::TypesSingleWriter)
     }
 
     /// Returns whether the `sync` domain supports it.
     pub fn in_sync(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.in_sync(),
-            Self::Words | Self::SingleWriter | Self::Types => true,
+            _ => true,
         }
     }
 
@@ -291,7 +307,7 @@ impl System {
     pub fn is_native(self) -> bool {
         match self {
             Self::Scheme(scheme) => scheme.is_native(),
-            Self::Words | Self::SingleWriter | Self::Types => true,
+            _ => true,
         }
     }
 }

@@ -129,7 +129,7 @@ impl<'s> PreparedProduct<'s> {
         setting: PoolSetting,
     ) -> Result<Option<Self>> {
         // Typed collections also have headers, tags and tables.
-        let heap_bytes = selection.heap_bytes() * if system == System::Types { 2 } else { 1 };
+        let heap_bytes = selection.heap_bytes() * if system.is_typed() { 2 } else { 1 };
         let new = NewPool::new(path, setting, heap_bytes)?;
         let product = match system {
             System::Words => selection.create_inlined(
@@ -142,8 +142,10 @@ impl<'s> PreparedProduct<'s> {
                 }),
                 &new,
             )?,
-            System::Types if selection.has_types() => selection.create_typed(&new)?,
-            System::Types | System::Scheme(_) => return Ok(None),
+            System::Types | System::TypesSingleWriter if selection.has_types() => {
+                selection.create_typed(system.concurrency(), &new)?
+            }
+            System::Types | System::TypesSingleWriter | System::Scheme(_) => return Ok(None),
         };
         let assumed_persistent = new.assumed_persistent();
         Ok(Some(Self { product: Some(product), path: new.path, assumed_persistent }))

@@ -2,7 +2,7 @@
 //! Pelley's copy-while-locked queue).
 
 use fastrand::Rng;
-use strandline::{Persist, Tx};
+use strandline::{Control, Persist, Tx};
 use strandline_core::Result;
 use strandline_core::error::Error;
 use strandline_core::transaction::{Read, Runner};
@@ -125,7 +125,7 @@ struct Typed<'p> {
 }
 
 impl Collection for Typed<'static> {
-    fn create<'p>(tx: &Tx<'p>, _: &Sizes) -> Result<Typed<'p>> {
+    fn create<'p, C: Control>(tx: &Tx<'p, C>, _: &Sizes) -> Result<Typed<'p>> {
         Ok(Typed { queue: strandline::Queue::new(tx)? })
     }
 
@@ -133,11 +133,11 @@ impl Collection for Typed<'static> {
         (0..sizes.queue_entries / 2).collect()
     }
 
-    fn add<'p>(root: &Typed<'p>, tx: &Tx<'p>, item: u64) -> Result<()> {
+    fn add<'p>(root: &Typed<'p>, tx: &Tx<'p, impl Control>, item: u64) -> Result<()> {
         root.queue.push(tx, &item)
     }
 
-    fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p>, _: &Sizes, random: &mut Rng) -> Result<()> {
+    fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p, impl Control>, _: &Sizes, random: &mut Rng) -> Result<()> {
         let number = random.u64(..);
         if number.is_multiple_of(2) || root.queue.pop(tx)?.is_none() {
             return root.queue.push(tx, &number);

@@ -10,8 +10,8 @@ use strandline_core::{Concurrency, Domain, Result};
 use crate::any::{ErasedClient, InlinedClientOf, Words};
 use crate::names::System;
 use crate::{
-    AnyWorkload, Client, InlinedWorkload, Mix, NewPool, Parameter, Product, Row, Run, SchemeName, Sizes,
-    WorkloadKind, runner,
+    AnyWorkload, Client, InlinedWorkload, Keys, Mix, NewPool, Parameter, Product, Row, Run, SchemeName,
+    Sizes, WorkloadKind, runner,
 };
 use strandline_bench::{Aside, measure};
 
@@ -29,8 +29,10 @@ impl Selection {
     /// Returns an error if a size is impossible.
     pub fn new(kind: WorkloadKind, sizes: &Sizes) -> Result<Self> {
         kind.check(sizes)?;
-        let reads = kind.takes.contains(&Parameter::ReadShare);
-        let sizes = Sizes { read_percent: if reads { sizes.read_percent } else { 0 }, ..*sizes };
+        let takes = |parameter| kind.takes.contains(&parameter);
+        let read_percent = if takes(Parameter::ReadShare) { sizes.read_percent } else { 0 };
+        let keys = if takes(Parameter::Keys) { sizes.keys } else { Keys::Even };
+        let sizes = Sizes { read_percent, keys, ..*sizes };
         Ok(Self { kind, sizes, workload: (kind.make)(&sizes)? })
     }
 
@@ -56,8 +58,8 @@ impl Selection {
 
     /// Returns whether its operations also exist on typed collections, with these sizes.
     pub fn has_types(&self) -> bool {
-        let Sizes { value_bytes, mix, .. } = self.sizes;
-        self.kind.by_types.is_some() && value_bytes == 8 && mix == Mix::Toggle
+        let Sizes { value_bytes, mix, keys, .. } = self.sizes;
+        self.kind.by_types.is_some() && value_bytes == 8 && mix == Mix::Toggle && keys == Keys::Even
     }
 
     /// Like [`AnyWorkload::heap_bytes`].
@@ -129,10 +131,10 @@ impl Selection {
     }
 
     /// Creates a store; see [`Selection::has_types`].
-    pub(crate) fn create_typed(&self, new: &NewPool) -> Result<Box<dyn Product>> {
+    pub(crate) fn create_typed(&self, concurrency: Concurrency, new: &NewPool) -> Result<Box<dyn Product>> {
         let by_types =
             self.kind.by_types.ok_or_else(|| Error::Parameter(format!("{} has no types", self.name())))?;
-        by_types(&self.sizes, new)
+        by_types(&self.sizes, concurrency, new)
     }
 
     /// Measures `scheme` on a pool where [`Selection::prepare`] has run. The pool was opened under `domain`, and in the mode of the scheme's name.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use fastrand::Rng;
-use strandline::{Persist, Tx, Vector, View};
+use strandline::{Control, Persist, Tx, Vector, View};
 use strandline_core::error::Error;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Runner};
@@ -166,7 +166,7 @@ struct Typed<'p> {
 }
 
 impl Collection for Typed<'static> {
-    fn create<'p>(tx: &Tx<'p>, _: &Sizes) -> Result<Typed<'p>> {
+    fn create<'p, C: Control>(tx: &Tx<'p, C>, _: &Sizes) -> Result<Typed<'p>> {
         Ok(Typed { array: Vector::new(tx)? })
     }
 
@@ -174,18 +174,28 @@ impl Collection for Typed<'static> {
         (0..sizes.array_words).collect()
     }
 
-    fn add<'p>(root: &Typed<'p>, tx: &Tx<'p>, item: u64) -> Result<()> {
+    fn add<'p>(root: &Typed<'p>, tx: &Tx<'p, impl Control>, item: u64) -> Result<()> {
         root.array.push(tx, &item)
     }
 
-    fn look_up<'p>(root: &Typed<'p>, tx: &View<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()> {
+    fn look_up<'p>(
+        root: &Typed<'p>,
+        tx: &View<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()> {
         for _ in 0..2 {
             black_box(root.array.get(tx, random.u64(..sizes.array_words))?);
         }
         Ok(())
     }
 
-    fn operation<'p>(root: &Typed<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()> {
+    fn operation<'p>(
+        root: &Typed<'p>,
+        tx: &Tx<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()> {
         root.array.swap(tx, random.u64(..sizes.array_words), random.u64(..sizes.array_words))
     }
 }

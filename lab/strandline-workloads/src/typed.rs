@@ -1,15 +1,16 @@
 //! Workloads on the collections of the typed interface: the operations of the workloads on words, in stores of their own.
 
 use fastrand::Rng;
-use strandline::{Root, Session, Store, Tx, View};
+use strandline::{Control, Root, Session, SingleWriter, Stm, Store, Tx, View};
 use strandline_core::error::{Error, Result};
-use strandline_core::transaction::Statistics;
+use strandline_core::memory::Native;
+use strandline_core::transaction::{Concurrency, Statistics};
 
 use crate::dictionary::only_reads;
 use crate::{Client, NewPool, Product, Sizes};
 
-/// Creates a store in a new file, fills it, and reopens it for measuring.
-pub type CreateTyped = fn(&Sizes, &NewPool) -> Result<Box<dyn Product>>;
+/// Creates a store in a new file, under STM or with a single writer, fills it, and reopens it for measuring.
+pub type CreateTyped = fn(&Sizes, Concurrency, &NewPool) -> Result<Box<dyn Product>>;
 
 /// The number of items that one transaction inserts while a store is filled: few enough for the smallest log.
 const BATCH: usize = 16;
@@ -17,21 +18,26 @@ const BATCH: usize = 16;
 /// A root with the collection of a workload.
 pub(crate) trait Collection: Root + 'static {
     /// Creates an empty collection, with room for a structure of these sizes.
-    fn create<'p>(tx: &Tx<'p>, sizes: &Sizes) -> Result<Self::At<'p>>;
+    fn create<'p, C: Control>(tx: &Tx<'p, C>, sizes: &Sizes) -> Result<Self::At<'p>>;
 
     /// Returns the initial items, in the order in which they are added.
     fn initial(sizes: &Sizes) -> Vec<u64>;
 
     /// Adds one of the initial items.
-    fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p>, item: u64) -> Result<()>;
+    fn add<'p>(root: &Self::At<'p>, tx: &Tx<'p, impl Control>, item: u64) -> Result<()>;
 
     /// Performs one operation of a transaction that only reads, if the workload has such transactions.
-    fn look_up<'p>(_: &Self::At<'p>, _: &View<'p>, _: &Sizes, _: &mut Rng) -> Result<()> {
+    fn look_up<'p>(_: &Self::At<'p>, _: &View<'p, impl Control>, _: &Sizes, _: &mut Rng) -> Result<()> {
         Ok(())
     }
 
     /// Performs one operation of a transaction.
-    fn operation<'p>(root: &Self::At<'p>, tx: &Tx<'p>, sizes: &Sizes, random: &mut Rng) -> Result<()>;
+    fn operation<'p>(
+        root: &Self::At<'p>,
+        tx: &Tx<'p, impl Control>,
+        sizes: &Sizes,
+        random: &mut Rng,
+    ) -> Result<()>;
 }
 
 /// Defines a root `Typed` with a map of random keys below one of the sizes, which are inserted and deleted as under
@@ -45,9 +51,12 @@ macro_rules! map_by_types {
         }
 
         impl crate::typed::Collection for Typed<'static> {
-            fn create<'p>(tx: &strandline::Tx<'p>, sizes: &Sizes) -> Result<Typed<'p>> {
+            fn create<'p, C: strandline::Control>(
+                tx: &strandline::Tx<'p, C>,
+                sizes: &Sizes,
+            ) -> Result<Typed<'p>> {
                 let new: for<'t> fn(
-                    &strandline::Tx<'t>,
+                    &strandline::Tx<'t, C>,
                     &Sizes,
                 ) -> Result<strandline::$map<'t, $key, $value>> = $new;
                 Ok(Typed { map: new(tx, sizes)? })
@@ -57,13 +66,17 @@ macro_rules! map_by_types {
                 crate::dictionary::Use::of(sizes, sizes.$below).initial()
             }
 
-            fn add<'p>(root: &Typed<'p>, tx: &strandline::Tx<'p>, item: u64) -> Result<()> {
+            fn add<'p>(
+                root: &Typed<'p>,
+                tx: &strandline::Tx<'p, impl strandline::Control>,
+                item: u64,
+            ) -> Result<()> {
                 root.map.insert(tx, &$encode(item), &$content(item)).map(drop)
             }
 
             fn look_up<'p>(
                 root: &Typed<'p>,
-                tx: &strandline::View<'p>,
+                tx: &strandline::View<'p, impl strandline::Control>,
                 sizes: &Sizes,
                 random: &mut fastrand::Rng,
             ) -> Result<()> {
@@ -74,7 +87,7 @@ macro_rules! map_by_types {
 
             fn operation<'p>(
                 root: &Typed<'p>,
-                tx: &strandline::Tx<'p>,
+                tx: &strandline::Tx<'p, impl strandline::Control>,
                 sizes: &Sizes,
                 random: &mut fastrand::Rng,
             ) -> Result<()> {
@@ -90,28 +103,47 @@ macro_rules! map_by_types {
 }
 pub(crate) use map_by_types;
 
-struct Filled<C> {
-    store: Store<C>,
+struct Filled<R, C: Control<Memory = Native>> {
+    store: Store<R, C>,
     sizes: Sizes,
 }
 
 /// Creates the store with a collection, for [`WorkloadDescriptor::by_types`](crate::WorkloadDescriptor::by_types).
-pub(crate) fn create<C: Collection>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>> {
-    let store = Store::<C>::create_new(&pool.path, &pool.filling, |tx| C::create(tx, sizes))?;
+pub(crate) fn create<R: Collection>(
+    sizes: &Sizes,
+    concurrency: Concurrency,
+    pool: &NewPool,
+) -> Result<Box<dyn Product>> {
+    match concurrency {
+        Concurrency::SingleWriter => create_under::<R, SingleWriter>(sizes, pool),
+        _ => create_under::<R, Stm>(sizes, pool),
+    }
+}
+
+fn create_under<R, C>(sizes: &Sizes, pool: &NewPool) -> Result<Box<dyn Product>>
+where
+    R: Collection,
+    C: Control<Memory = Native>,
+    Filled<R, C>: Product + 'static,
+{
+    let store = Store::<R, C>::create_new(&pool.path, &pool.filling, |tx| R::create(tx, sizes))?;
     let mut session = store.session()?;
-    for items in C::initial(sizes).chunks(BATCH) {
+    for items in R::initial(sizes).chunks(BATCH) {
         session.write(|tx, root| {
             let root = root.get(tx)?;
-            items.iter().try_for_each(|&item| C::add(&root, tx, item))
+            items.iter().try_for_each(|&item| R::add(&root, tx, item))
         })?;
     }
     drop(session);
     store.close()?;
-    let store = pool.open(|path, options| Store::<C>::open_existing(path, options))?;
+    let store = pool.open(|path, options| Store::<R, C>::open_existing(path, options))?;
     Ok(Box::new(Filled { store, sizes: *sizes }))
 }
 
-impl<C: Collection> Product for Filled<C> {
+impl<R: Collection, C: Control<Memory = Native>> Product for Filled<R, C>
+where
+    Store<R, C>: Send + Sync,
+{
     fn client(&self, seed: u64) -> Result<Box<dyn Client + '_>> {
         let random = Rng::with_seed(seed);
         Ok(Box::new(TypedClient {
@@ -128,14 +160,14 @@ impl<C: Collection> Product for Filled<C> {
     }
 }
 
-struct TypedClient<'s, C> {
-    session: Session<C>,
+struct TypedClient<'s, R, C: Control<Memory = Native>> {
+    session: Session<R, C>,
     sizes: &'s Sizes,
     random: Rng,
     read_percent: u64,
 }
 
-impl<C: Collection> Client for TypedClient<'_, C> {
+impl<R: Collection, C: Control<Memory = Native>> Client for TypedClient<'_, R, C> {
     fn transaction(&mut self) -> Result<()> {
         let Self { session, sizes, random, read_percent } = self;
         if only_reads(random, *read_percent) {
@@ -143,7 +175,7 @@ impl<C: Collection> Client for TypedClient<'_, C> {
                 let mut random = random.clone();
                 let root = root.get(tx)?;
                 for _ in 0..sizes.operations {
-                    C::look_up(&root, tx, sizes, &mut random)?;
+                    R::look_up(&root, tx, sizes, &mut random)?;
                 }
                 Ok(random)
             })?;
@@ -154,7 +186,7 @@ impl<C: Collection> Client for TypedClient<'_, C> {
             let mut random = random.clone();
             let root = root.get(tx)?;
             for _ in 0..sizes.operations {
-                C::operation(&root, tx, sizes, &mut random)?;
+                R::operation(&root, tx, sizes, &mut random)?;
             }
             Ok(random)
         })?;

@@ -170,7 +170,7 @@ fn a_read_share_of_100_writes_nothing() {
             let path = folder.path().join(format!("{}-{read_percent}", workload.name));
             let length = Length::Transactions(200);
             let run = Run { threads: 2, length, seed: 7, idle_percent: 0, latency: false };
-            [System::Types, System::Words, System::SingleWriter].map(|system| {
+            [System::Types, System::TypesSingleWriter, System::Words, System::SingleWriter].map(|system| {
                 let product =
                     PreparedProduct::new(&path.with_extension(system.name()), &selection, system, setting)
                         .unwrap()?;
@@ -180,9 +180,10 @@ fn a_read_share_of_100_writes_nothing() {
                 Some(row.fences_per_tx)
             })
         };
-        let [types, by_words @ ..] = row(100);
-        assert_eq!((types.unwrap_or(0.0), by_words), (0.0, [Some(0.0); 2]), "{}", workload.name);
-        let [_, by_words @ ..] = row(50);
+        let [types, types_single_writer, by_words @ ..] = row(100);
+        let by_types = [types, types_single_writer].map(|fences| fences.unwrap_or(0.0));
+        assert_eq!((by_types, by_words), ([0.0; 2], [Some(0.0); 2]), "{}", workload.name);
+        let [_, _, by_words @ ..] = row(50);
         for half in by_words {
             let half = half.unwrap();
             assert!((0.2..0.8).contains(&half), "{}: {half}", workload.name);

@@ -68,6 +68,13 @@ impl Aside {
     }
 }
 
+/// Returns the seed of thread `index` in a run with this seed. The seeds of a run's threads differ in their low bits: those of up to 2^n consecutive
+/// threads in their n lowest ones.
+pub fn seed_of(seed: u64, index: u64) -> u64 {
+    // A multiple of an odd number.
+    seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
 /// Opens a client for a thread. The arguments are the thread's number and the seed of its random numbers.
 pub type Open<'o> = dyn Fn(u64, u64) -> Result<Box<dyn Client + 'o>> + Sync + 'o;
 
@@ -134,8 +141,7 @@ struct Shared {
 /// Runs one thread: opens its client and runs its transactions.
 fn run_client(run: &Run, shared: &Shared, index: u64, open: &Open) -> Result<ThreadResult> {
     let Shared { phase, ready, transactions, fills_logs } = shared;
-    let seed = run.seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let client = open(index, seed);
+    let client = open(index, seed_of(run.seed, index));
     // A thread whose client could not be opened waits as well, or the others would wait forever.
     ready.wait();
     let mut client = client?;

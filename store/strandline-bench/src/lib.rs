@@ -7,7 +7,7 @@ mod row;
 mod workloads;
 
 pub use client::{Client, Product};
-pub use driver::{Aside, Length, Open, Run, measure};
+pub use driver::{Aside, Length, Open, Run, measure, seed_of};
 pub use pools::{NewPool, PoolSetting};
 pub use row::{Latency, Row, ThreadResult};
 pub use workloads::{PreparedStore, STORE_WORKLOADS, Sizes, StoreControl, StoreWorkload};

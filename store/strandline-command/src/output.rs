@@ -26,6 +26,17 @@ impl<T> Numbered<T> {
     }
 }
 
+/// Prints rows as an array of JSON, each with the format's version.
+///
+/// # Errors
+/// Returns an error if a row cannot be represented.
+pub fn print_json(rows: &[impl Serialize]) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
+        .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
+    crate::say!("{text}");
+    Ok(())
+}
+
 /// The first error of writing to standard output.
 static FAILED: Mutex<Option<std::io::Error>> = Mutex::new(None);
 

@@ -18,7 +18,7 @@ use strandline_workloads::{
 };
 
 use super::plan::Plan;
-use strandline_command::output::Numbered;
+use strandline_command::output::print_json;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
@@ -203,7 +203,7 @@ pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
     for &workload in &plan.workloads {
         let selection = Selection::new(workload, &sizes(plan.sizes.value_bytes, 1))?;
         for &system in &plan.systems {
-            if system != System::Types || selection.has_types() {
+            if !system.is_typed() || selection.has_types() {
                 cells.push((system, workload));
             }
         }
@@ -222,9 +222,7 @@ pub fn measure(plan: &Plan, json: bool) -> Result<Outcome, Failure> {
     }
     progress.finish_and_clear();
     if json {
-        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
-            .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
-        say!("{text}");
+        print_json(&rows)?;
     } else {
         say!("{}", table(plan, &rows));
     }

@@ -13,6 +13,8 @@ use strandline_command::interrupt;
 pub struct Results {
     /// The rows, ordered by workload, threads and scheme.
     pub rows: Vec<Row>,
+    /// All repetitions of each row, in the same order.
+    pub runs: Vec<Vec<Row>>,
     /// For each row the swaps per second of the floor with as many threads: the median of one measurement before each repetition.
     pub floors: Vec<f64>,
     /// The folder of the pools.
@@ -45,6 +47,7 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
     let place = place(plan.pool.as_deref(), plan.domain)?;
     let mut results = Results {
         rows: Vec::new(),
+        runs: Vec::new(),
         floors: Vec::new(),
         place: place.what.clone(),
         assumed_persistent: false,
@@ -99,9 +102,12 @@ pub fn measure(plan: &Plan, progress: &ProgressBar) -> Result<Results, Failure> 
         for (runs, floors) in runs.chunks(plan.systems.len()).zip(&mut floors) {
             floors.sort_by(f64::total_cmp);
             let floor = floors.get(floors.len() / 2).copied().unwrap_or(0.0);
-            for row in runs.iter().cloned().filter_map(Row::median) {
-                results.rows.push(row);
-                results.floors.push(floor);
+            for runs in runs {
+                if let Some(row) = Row::median(runs.clone()) {
+                    results.rows.push(row);
+                    results.runs.push(runs.clone());
+                    results.floors.push(floor);
+                }
             }
         }
     }

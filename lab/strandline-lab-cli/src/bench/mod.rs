@@ -2,6 +2,7 @@
 
 mod durable;
 mod instructions;
+mod interfaces;
 mod memory;
 mod plan;
 mod tables;
@@ -12,15 +13,17 @@ use strandline_command::say;
 use strandline_cli::bench::{check_flags, check_sizes, print_rows, threads_or};
 use strandline_core::Domain;
 use strandline_workloads::{
-    DEFAULT_WRITE_LATENCY_NS, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
+    DEFAULT_WRITE_LATENCY_NS, Keys, Parameter, Row, Sizes, System, UnknownName, WorkloadKind, Workloads,
 };
 
 use crate::options::unused;
 pub use instructions::{CHILD, ChildArguments, run_child};
+use interfaces::{Interface, Page};
 use plan::Plan;
 use strandline_command::arguments::{
     DomainName, InstructionName, VALUE_SIZES, log_size, number, seconds, size,
 };
+use strandline_command::output::print_json;
 use strandline_command::{Failure, Outcome};
 use strandline_command::{interrupt, progress};
 
@@ -29,7 +32,8 @@ use strandline_command::{interrupt, progress};
 #[command(after_help = "Examples:\n  \
     strandline-lab bench\n  \
     strandline-lab bench --scheme np,bppm --workload hash --threads 1,2 --json\n  \
-    strandline-lab bench --instructions --workload sps,hash --scheme strandline\n\n\
+    strandline-lab bench --instructions --workload sps,hash --scheme strandline\n  \
+    strandline-lab bench --interface engine,types\n\n\
     Without flags: the paper's systems on its five workloads under emulated NVM latency, then the same transactions \
     durably on this machine's disk; about a minute. With one of the first four flags, the others choose everything by \
     default. Names are those of `strandline-lab list`.")]
@@ -58,6 +62,10 @@ pub struct Arguments {
     /// The percentage of transactions that only look up what the others change [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = number(0..=100u64))]
     read_share: Option<u64>,
+    /// How threads choose the keys of maps: `even`, `zipfian` (popular ones more often, exponent 0.99) or `disjoint` (each has its own)
+    /// [default: even]
+    #[arg(long, value_parser = keys)]
+    keys: Option<Keys>,
     /// Time each transaction, and show percentiles; this slows the transactions down a little
     #[arg(long)]
     latency: bool,
@@ -79,6 +87,13 @@ pub struct Arguments {
     /// The seed of the random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Compare these interfaces instead, separated by commas, under STM and with a single writer: swaps, maps, a queue, large transactions and reads,
+    /// per second of processor time, with the spread over the repetitions [default then: --domain flush --seconds 0.5 --repetitions 6]
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = CHOSEN_FLAGS)]
+    interface: Vec<Interface>,
+    /// Also write the table of --interface into this page, between its comments `measured: interface` and `end of measurement`
+    #[arg(long, requires = "interface")]
+    page: Option<std::path::PathBuf>,
     /// Count instructions with valgrind instead, under flush-on-fail, on small structures [default schemes: strandline and
     /// strandline-types]
     #[arg(long, conflicts_with_all = TIMED_FLAGS)]
@@ -89,17 +104,22 @@ pub struct Arguments {
 }
 
 /// Flags that have no effect if instructions are counted.
-const TIMED_FLAGS: [&str; 9] = [
+const TIMED_FLAGS: [&str; 10] = [
     "latency",
     "threads",
     "domain",
     "write_latency_ns",
     "ops_per_tx",
+    "keys",
     "seconds",
     "pool",
     "repetitions",
     "instruction",
 ];
+
+/// Flags that choose what --interface chooses.
+const CHOSEN_FLAGS: [&str; 7] =
+    ["scheme", "value_size", "ops_per_tx", "read_share", "keys", "latency", "instructions"];
 
 /// The systems that are measured by default: those that Blurred Persistence compares, the reference, and the product.
 const TOUR: [&str; 11] = [
@@ -119,6 +139,10 @@ const TOUR: [&str; 11] = [
 /// The systems whose instructions are counted by default.
 const PRODUCT: [System; 2] = [System::Words, System::Types];
 
+fn keys(name: &str) -> Result<Keys, UnknownName> {
+    name.parse()
+}
+
 fn system(name: &str) -> Result<System, UnknownName> {
     name.parse()
 }
@@ -131,6 +155,9 @@ pub fn run(arguments: &Arguments, workloads: Workloads) -> Result<Outcome, Failu
     let workloads = arguments.workloads(workloads)?;
     if arguments.instructions {
         return instructions::measure(&arguments.counted(&workloads)?, arguments.json);
+    }
+    if !arguments.interface.is_empty() {
+        return arguments.compare(&workloads);
     }
     let plans = arguments.plans(&workloads)?;
     if let Some(plan) = plans.first() {
@@ -166,6 +193,36 @@ fn carries(domain: DomainName, system: &System) -> bool {
 }
 
 impl Arguments {
+    /// Measures the chosen interfaces, and prints the table or JSON.
+    fn compare(&self, workloads: &[WorkloadKind]) -> Result<Outcome, Failure> {
+        let domain = self.domain.unwrap_or(DomainName::Flush);
+        if domain == DomainName::Sync {
+            return Err(Failure::Usage(
+                "--interface compares processor time, and a transaction on a disk waits: choose another --domain".into(),
+            ));
+        }
+        let page = self.page.as_deref().map(Page::find).transpose()?;
+        let plans = interfaces::plans(&self.interface, workloads, || self.plan(&[], domain, &[1], 0.5, 6))?;
+        let Some((_, plan)) = plans.first() else {
+            return Err(Failure::Usage(format!(
+                "--interface compares {} alone",
+                interfaces::workloads().collect::<Vec<_>>().join(", ")
+            )));
+        };
+        let progress = progress::bar(plans.iter().map(|(_, plan)| plan.steps()).sum(), "measurements");
+        interrupt::watch(interrupt::First::Ask)?;
+        let cells = interfaces::measure(&plans, &progress)?;
+        progress.finish_and_clear();
+        let table = interfaces::table(plan, &cells);
+        if self.json {
+            print_json(&cells)?;
+        } else {
+            say!("{table}");
+        }
+        page.map_or(Ok(()), |page| page.write(&table))?;
+        Ok(Outcome::Success)
+    }
+
     /// Returns whether the arguments choose no particular measurement.
     fn is_tour(&self) -> bool {
         self.scheme.is_empty() && self.workload.is_empty() && self.threads.is_empty() && self.domain.is_none()
@@ -177,6 +234,7 @@ impl Arguments {
             (self.value_size.is_some(), Parameter::ValueBytes),
             (self.ops_per_tx.is_some(), Parameter::Operations),
             (self.read_share.is_some(), Parameter::ReadShare),
+            (self.keys.is_some(), Parameter::Keys),
         ];
         all.into_iter().filter_map(|(given, parameter)| given.then_some(parameter)).collect()
     }
@@ -274,8 +332,13 @@ impl Arguments {
         let (value_bytes, operations) = (self.value_size.unwrap_or(8), self.ops_per_tx.unwrap_or(1));
         let log_bytes = self.log_size.unwrap_or(1 << 20);
         check_sizes(&threads, log_bytes, value_bytes, operations)?;
-        let sizes =
-            Sizes { value_bytes, operations, read_percent: self.read_share.unwrap_or(0), ..Sizes::default() };
+        let sizes = Sizes {
+            value_bytes,
+            operations,
+            keys: self.keys.unwrap_or_default(),
+            read_percent: self.read_share.unwrap_or(0),
+            ..Sizes::default()
+        };
         Ok(Plan {
             systems: chosen(&self.scheme),
             workloads: workloads.to_vec(),

@@ -19,7 +19,7 @@ use strandline_sim::numbers::Cycle;
 use strandline_sim::run::{Finished, Prepared};
 use strandline_sim::scheme::Entry;
 use strandline_sim::{Description, Registry, file, trace};
-use strandline_workloads::{Parameter, SchemeName, WorkloadKind};
+use strandline_workloads::{Keys, Parameter, SchemeName, WorkloadKind};
 
 use crate::options::unused;
 use crashes::{CrashAt, CrashReport};
@@ -105,7 +105,7 @@ pub struct Arguments {
 }
 
 /// Flags that have no effect on a trace.
-const WORKLOAD_FLAGS: [&str; 11] = [
+const WORKLOAD_FLAGS: [&str; 12] = [
     "scheme",
     "workload",
     "threads",
@@ -114,6 +114,7 @@ const WORKLOAD_FLAGS: [&str; 11] = [
     "warm_up",
     "value_size",
     "ops_per_tx",
+    "keys",
     "log_size",
     "seed",
     "crash_at",
@@ -339,6 +340,7 @@ impl Arguments {
         let given = [
             (Parameter::ValueBytes, self.settings.value_size != 8),
             (Parameter::Operations, self.settings.ops_per_tx != 1),
+            (Parameter::Keys, self.settings.keys != Keys::Even),
         ];
         let given: Vec<_> = given.into_iter().filter(|(_, given)| *given).map(|(what, _)| what).collect();
         let mut notes = unused(&[workload], &given);

@@ -2,7 +2,7 @@
 
 use strandline_sim::run::{PoolSizes, Run};
 use strandline_sim::scheme::Parameter;
-use strandline_workloads::{SchemeName, Sizes};
+use strandline_workloads::{Keys, SchemeName, Sizes, UnknownName};
 
 use strandline_cli::bench::check_sizes;
 use strandline_command::Failure;
@@ -44,6 +44,9 @@ pub struct Settings {
     /// Operations in a transaction, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=MOST_OPERATIONS))]
     pub ops_per_tx: u64,
+    /// How threads choose the keys of maps: `even`, `zipfian` (popular ones more often, exponent 0.99) or `disjoint` (each has its own)
+    #[arg(long, default_value = "even", value_parser = keys)]
+    pub keys: Keys,
     /// Bytes in each thread's log, 4K to 1G, a multiple of 4K
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = log_size)]
     pub log_size: u64,
@@ -52,12 +55,20 @@ pub struct Settings {
     pub seed: u64,
 }
 
+fn keys(name: &str) -> Result<Keys, UnknownName> {
+    name.parse()
+}
+
 impl Settings {
     /// Sets the flag with this name, without its dashes. Returns whether there is such a flag.
     ///
     /// # Errors
     /// Returns an error if it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, Failure> {
+        if name == "keys" {
+            self.keys = keys(value).map_err(|error| Failure::Usage(format!("--sweep {error}")))?;
+            return Ok(true);
+        }
         let (place, parsed) = match name {
             "threads" => (&mut self.threads, number(1..=64)(value)),
             "idle" => (&mut self.idle, number(0..=99)(value)),
@@ -83,7 +94,12 @@ impl Settings {
 
     /// Returns the workload's sizes.
     pub fn sizes(&self) -> Sizes {
-        Sizes { value_bytes: self.value_size, operations: self.ops_per_tx, ..Sizes::default() }
+        Sizes {
+            value_bytes: self.value_size,
+            operations: self.ops_per_tx,
+            keys: self.keys,
+            ..Sizes::default()
+        }
     }
 
     /// Returns the pool's sizes.

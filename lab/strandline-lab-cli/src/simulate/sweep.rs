@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::json;
 use strandline_lab::Spread;
 use strandline_lab::machine::{self, Machine};
-use strandline_lab::sweep::{self, Plan, Point, Swept, TraceFile, Work, WorkloadRun};
+use strandline_lab::sweep::{self, Combination, Plan, Point, Swept, TraceFile, Work, WorkloadRun};
 use strandline_sim::{Registry, file};
 use strandline_workloads::{SchemeName, WorkloadKind};
 
@@ -273,14 +273,34 @@ pub fn points(arguments: &Arguments, registry: Registry, default_seeds: u64) -> 
 /// A column of the table: its header, the quantity, and how many decimals it is shown with.
 type Column = (&'static str, &'static str, usize);
 
-const COLUMNS: [Column; 6] = [
+const COLUMNS: [Column; 8] = [
     ("tx/s", "tx_per_s", 0),
+    ("abort ratio", "abort_ratio", 4),
     ("lines written/tx", "lines_written_per_tx", 2),
     ("log bytes/tx", "log_bytes_per_tx", 0),
     ("fences/tx", "fences_per_tx", 2),
+    ("invalidations/tx", "invalidations_per_tx", 2),
     ("nJ/tx", "energy_nj_per_tx", 1),
     ("cycles", "cycles", 0),
 ];
+
+/// The key whose values are compared with one thread.
+const THREADS: &str = "threads";
+
+/// Returns how many times as fast the transactions of all threads were done as by one thread, if `found` has a run with one thread and the same in
+/// all else. They are done when the last thread ends, while `tx_per_s` adds the rates that threads have until their own ends.
+fn speed_up(one: &Combination<'_>, found: &[&Combination<'_>]) -> Option<f64> {
+    let threads = |of: &Combination<'_>| -> Option<f64> {
+        of.first.keys.iter().find(|(key, _)| key == THREADS)?.1.parse().ok()
+    };
+    let rate = |of: &Combination<'_>| Some(threads(of)? / of.spread("cycles")?.median);
+    let others = |of: &Combination<'_>| {
+        let keys: Vec<_> = of.first.keys.iter().filter(|(key, _)| key != THREADS).cloned().collect();
+        (of.first.work.name(), of.first.system(), keys)
+    };
+    let single = found.iter().find(|of| threads(of) == Some(1.0) && others(of) == others(one))?;
+    Some(rate(one)? / rate(single)?)
+}
 
 /// Formats the median and, if the runs differ, their range.
 fn shown(spread: Spread, decimals: usize) -> String {
@@ -291,7 +311,7 @@ fn shown(spread: Spread, decimals: usize) -> String {
 
 fn table(points: &[Point], swept: &Swept) -> Table {
     let combinations = sweep::combinations(points, swept);
-    let found: Vec<_> = combinations.iter().filter(|one| !one.rows.is_empty()).collect();
+    let found: Vec<&Combination<'_>> = combinations.iter().filter(|one| !one.rows.is_empty()).collect();
     let has = |quantity: &str| found.iter().any(|one| one.spread(quantity).is_some());
     // Cycles are shown only if nothing is counted in transactions.
     let is_shown = |column: &Column| has(column.1) && (column.1 != "cycles" || !has("tx_per_s"));
@@ -301,17 +321,24 @@ fn table(points: &[Point], swept: &Swept) -> Table {
     let mut header = vec!["workload", "system"];
     header.extend(keys.iter().map(|(key, _)| key.as_str()));
     header.extend(columns.iter().map(|(name, ..)| name));
+    let scales = found.iter().any(|one| speed_up(one, &found).is_some());
+    if scales {
+        header.push("speed-up");
+    }
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    for one in found {
+    for one in &found {
         let mut cells = vec![one.first.work.name(), one.first.system()];
         cells.extend(one.first.keys.iter().map(|(_, value)| value.clone()));
         let quantities = columns.iter().map(|&(_, quantity, decimals)| {
             one.spread(quantity).map_or("–".into(), |spread| shown(spread, decimals))
         });
         cells.extend(quantities);
+        if scales {
+            cells.push(speed_up(one, &found).map_or("–".into(), |times| format!("{times:.1}")));
+        }
         table.add_row(cells);
     }
     table

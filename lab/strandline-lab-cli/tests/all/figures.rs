@@ -1,4 +1,4 @@
-//! Compares the numbers of command outputs on the papers' pages and in the README with what the commands print now.
+//! Compares the numbers of command outputs on the papers' pages, in docs/benchmarks.md and in the README with what the commands print now.
 //!
 //! A block begins with `<!-- prints: COMMAND -->`, has the output in a fence, and ends with `<!-- end of output -->`. `.ci/figures` writes the
 //! commands' outputs into the blocks, and the scoreboard's rows of these papers.
@@ -232,6 +232,24 @@ fn blocks_of_paper(page: &Page, task: Task, folder: &Path) -> Vec<u64> {
     found.expect("each page has the quick run of its paper")
 }
 
+/// Compares the blocks of a page that is no paper's with what the commands print now, or writes them there.
+fn blocks_of_page(name: &str, task: Task, folder: &Path) {
+    let path = root().join("docs").join(name);
+    let old = std::fs::read_to_string(&path).unwrap();
+    let mut new = old.clone();
+    let all = blocks(&old);
+    assert!(!all.is_empty(), "{name} has no block");
+    // Begins with the last block, so that the earlier ranges stay valid.
+    for (command, range) in all.into_iter().rev() {
+        new.replace_range(range.clone(), &printed(&command, &folder.join(format!("{name}-{}", range.start))));
+    }
+    if task == Task::Write {
+        std::fs::write(&path, new).unwrap();
+    } else {
+        assert_eq!(old, new, "{name}: .ci/figures writes it");
+    }
+}
+
 /// Returns the score that a page shows.
 fn score_of_page(page: &Page) -> Vec<u64> {
     let path = root().join("docs/papers").join(format!("{}.md", page.name));
@@ -271,6 +289,9 @@ fn pages_and_the_readme_have_what_the_commands_print() {
         let is_left = task == Task::Write && !writes_all;
         let score = if is_left { score_of_page(page) } else { blocks_of_paper(page, task, folder) };
         scores.push((page.name, score));
+    }
+    if task != Task::CompareClaims {
+        blocks_of_page("benchmarks.md", task, folder);
     }
     let readme = root().join("README.md");
     let old = std::fs::read_to_string(&readme).unwrap();

@@ -1,5 +1,6 @@
 //! Tests of the command as a user runs it, in one test program.
 
+mod bench;
 mod campaign;
 mod check;
 mod figures;

@@ -74,6 +74,27 @@ fn hardware_logs_and_energy_are_shown() {
     assert_eq!((partly["parts"].as_array().unwrap().len(), &partly["total_nj"]), (4, &Value::Null));
 }
 
+/// The product's protocol runs; popular keys and a word that all threads change meet conflicts, keys of a thread's own hardly any.
+#[test]
+fn threads_choose_keys() {
+    let aborts = |more: &[&str]| {
+        let flags =
+            ["--scheme", "strandline", "--threads", "4", "--transactions", "300", "--log-size=64K", "--json"];
+        let object = json(&[&["simulate"], more, &flags].concat());
+        assert_eq!(object["result"]["scheme"], "strandline");
+        object["result"]["abort_ratio"].as_f64().unwrap()
+    };
+    let of_keys = |keys| aborts(&["--workload", "rbtree", "--keys", keys]);
+    let (even, zipfian, disjoint) = (of_keys("even"), of_keys("zipfian"), of_keys("disjoint"));
+    assert!(zipfian > 2.0 * even && disjoint < zipfian / 2.0, "{even}, {zipfian}, {disjoint}");
+    assert!(aborts(&["--workload", "hot-counter"]) > zipfian);
+    let noted =
+        strandline(&["simulate", "--workload", "hot-counter", "--keys", "zipfian", "--transactions", "10"]);
+    assert!(String::from_utf8(noted.stderr).unwrap().contains("no use for --keys: hot-counter"));
+    let wrong = strandline(&["simulate", "--sweep", "keys=even,hot"]);
+    assert!(wrong.status.code() == Some(2) && String::from_utf8(wrong.stderr).unwrap().contains("zipfian"));
+}
+
 /// A thread that is idle for half of its time makes half as many transactions.
 #[test]
 fn threads_are_idle_for_a_share_of_their_time() {

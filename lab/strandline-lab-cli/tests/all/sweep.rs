@@ -55,6 +55,33 @@ fn shards_are_merged_into_the_sweep() {
     assert!(sweep(&["--out", "all"]).2.contains("18 runs were known already"));
 }
 
+/// A sweep of threads compares the time for all transactions with one thread's; threads with keys of their own hardly keep each other waiting.
+#[test]
+fn a_sweep_of_threads_shows_the_speed_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = |sweep: &[&str]| {
+        let flags =
+            ["simulate", "--machine", "atom", "--scheme", "strandline", "--workload", "hot-counter,rbtree"];
+        let short = ["--keys", "disjoint", "--transactions", "100", "--log-size", "64K", "--seeds", "1"];
+        let (code, table, error) = strandline(folder.path(), &[&flags[..], &short, sweep].concat());
+        assert_eq!(code, 0, "{error}");
+        let cells =
+            |line: &str| line.trim_matches('│').split('┆').map(|cell| cell.trim().to_owned()).collect();
+        let rows: Vec<Vec<String>> = table.lines().filter(|line| line.starts_with('│')).map(cells).collect();
+        rows
+    };
+    let rows = sweep(&["--sweep", "threads=1,4"]);
+    assert_eq!(rows[0].last().unwrap(), "speed-up");
+    let of = |workload: &str| -> Vec<f64> {
+        let its = rows.iter().filter(|row| row[0] == workload);
+        its.map(|row| row.last().unwrap().parse().unwrap()).collect()
+    };
+    let (counter, tree) = (of("hot-counter"), of("rbtree"));
+    assert!(counter[0] == 1.0 && counter[1] < 1.5, "{counter:?}");
+    assert!(tree[0] == 1.0 && (2.0..5.0).contains(&tree[1]), "{tree:?}");
+    assert_ne!(sweep(&["--sweep", "nvm.write_ns=90,180"])[0].last().unwrap(), "speed-up");
+}
+
 /// A table's rows are combinations, with the median and the range over their seeds.
 #[test]
 fn sweeps_have_several_seeds() {

@@ -84,9 +84,9 @@ impl Point {
     pub fn order_by_pool(&self) -> impl Ord + use<> {
         match &self.work {
             Work::Workload(WorkloadRun { kind, sizes, pool, run }) => {
-                (kind.name, sizes.value_bytes, pool.log_bytes, run.threads)
+                (kind.name, sizes.value_bytes, pool.log_bytes, run.threads, sizes.keys.name())
             }
-            Work::Trace(_) => ("", 0, 0, 0),
+            Work::Trace(_) => ("", 0, 0, 0, ""),
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Row {
 }
 
 /// The quantities of a row, in the order of the columns of a table.
-pub const QUANTITIES: [&str; 10] = [
+pub const QUANTITIES: [&str; 11] = [
     "tx_per_s",
     "cycles",
     "abort_ratio",
@@ -111,6 +111,7 @@ pub const QUANTITIES: [&str; 10] = [
     "bulk_persists",
     "lines_read_per_tx",
     "lines_written_per_tx",
+    "invalidations_per_tx",
     "energy_nj_per_tx",
 ];
 
@@ -133,6 +134,10 @@ impl Row {
                 let causes = traffic.as_object().into_iter().flat_map(|causes| causes.keys());
                 let lines = causes.filter(|cause| *cause != "reads").map(|cause| lines(cause));
                 per_transaction(lines.sum())
+            }
+            // Of the caches next to the cores: lines, of locks and of data, that another core has stored to.
+            "invalidations_per_tx" => {
+                per_transaction(statistics["levels"][0]["total"]["invalidations"].as_f64()?)
             }
             "energy_nj_per_tx" => per_transaction(statistics["energy"]["total_nj"].as_f64()?),
             other => self.result[other].as_f64().or_else(|| match other {

@@ -80,6 +80,7 @@ impl Work {
                 "idle_percent": run.idle_percent,
                 "value_bytes": sizes.value_bytes,
                 "operations": sizes.operations,
+                "keys": sizes.keys,
                 "log_bytes": pool.log_bytes,
                 "seed": run.seed,
             }),
@@ -104,6 +105,7 @@ impl Work {
             sizes: Sizes {
                 value_bytes: number("value_bytes")?,
                 operations: number("operations")?,
+                keys: text("keys")?.parse().map_err(unknown)?,
                 ..Sizes::default()
             },
             pool: PoolSizes { log_bytes: number("log_bytes")?, ..PoolSizes::default() },

@@ -27,7 +27,8 @@ use crate::dictionary::{Dictionary, Operator, Use, batch};
 use crate::{Parameter, Sizes, Workload, root};
 
 /// The command's options that they use; sets have no values, and trees of sorted arrays only small ones.
-const MAP: &[Parameter] = &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare];
+const MAP: &[Parameter] =
+    &[Parameter::ValueWords, Parameter::Operations, Parameter::ReadShare, Parameter::Keys];
 const SETS: &[Parameter] = &[Parameter::Operations, Parameter::ReadShare];
 
 /// An ordered structure of words.

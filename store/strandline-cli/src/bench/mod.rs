@@ -13,7 +13,7 @@ use strandline_command::arguments::{
     ControlName, DomainName, InstructionName, log_size, number, seconds, size,
 };
 use strandline_command::completion::{Names, names};
-use strandline_command::output::Numbered;
+use strandline_command::output::print_json;
 use strandline_command::{Failure, Outcome, interrupt, progress, say};
 
 pub use measure::{Cell, Results};
@@ -146,9 +146,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// Returns an error if standard output cannot be written.
 pub fn print_rows(rows: &[Row], what_ran: &str, json: bool) -> Result<(), Failure> {
     if json {
-        let text = serde_json::to_string_pretty(&rows.iter().map(Numbered::new).collect::<Vec<_>>())
-            .map_err(|error| Failure::Other(format!("cannot print the rows: {error}")))?;
-        say!("{text}");
+        print_json(rows)?;
     } else if let Some(table) = latencies(rows, what_ran) {
         say!("{table}");
     }
