@@ -40,7 +40,7 @@ pub struct Use {
     pub mix: Mix,
     /// How threads choose keys.
     pub choice: Keys,
-    /// The number of transactions in 100 only look keys up, under [`Mix::Toggle`].
+    /// The number of transactions in 100 that only look keys up, under [`Mix::Toggle`].
     pub read_percent: u64,
 }
 

@@ -206,7 +206,7 @@ pub struct Sizes {
     pub operations: u64,
     /// The mix of operations on a structure with keys.
     pub mix: Mix,
-    /// Which keys it does that with, on words alone.
+    /// How threads choose the keys. Typed collections do not take this.
     pub keys: Keys,
     /// The number of transactions in 100 that only look up what the others change, under [`Mix::Toggle`] and in `sps`.
     pub read_percent: u64,
