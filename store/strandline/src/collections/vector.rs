@@ -246,6 +246,11 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     fn load(self, tx: &mut impl Transaction, header: Header, index: u64) -> Result<T, Abort> {
         let at = Self::element(tx, header, index)?;
+        Self::load_at(tx, at)
+    }
+
+    /// Returns a copy of the element at an address.
+    fn load_at(tx: &mut impl Transaction, at: PersistentAddress) -> Result<T, Abort> {
         with_buffer(Self::EACH, |words| {
             tx.read_range(at, words)?;
             T::load(&mut &*words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
@@ -343,8 +348,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             if index >= header.length {
                 return Err(Self::outside(tx, index, header.length));
             }
-            let old = self.load(tx, header, index)?;
             let at = Self::element_to_write(tx, header, index)?;
+            let old = Self::load_at(tx, at)?;
             Self::write(tx, at, value)?;
             Ok(old)
         })
@@ -478,9 +483,9 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
             if one.max(other) >= header.length {
                 return Err(Self::outside(tx, one.max(other), header.length));
             }
-            let (first, second) = (self.load(tx, header, one)?, self.load(tx, header, other)?);
             let one = Self::element_to_write(tx, header, one)?;
             let other = Self::element_to_write(tx, header, other)?;
+            let (first, second) = (Self::load_at(tx, one)?, Self::load_at(tx, other)?);
             Self::write(tx, one, &second)?;
             Self::write(tx, other, &first)
         })
