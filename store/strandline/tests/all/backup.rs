@@ -144,7 +144,7 @@ fn a_check_tells_what_is_there_and_what_is_damaged() {
     for size in [u64::MAX, 1 << 20] {
         file.write_all_at(&size.to_le_bytes(), size_at).unwrap();
         let damage = check(&path, Schemes::default()).unwrap().damage;
-        assert!(damage.len() == 1 && damage[0].contains("not as large"), "{damage:?}");
+        assert!(damage.len() == 1 && damage[0].contains("smaller than its description says"), "{damage:?}");
     }
     file.write_all_at(&word, size_at).unwrap();
     assert_eq!(check(&path, Schemes::default()).unwrap().damage, Vec::<String>::new());
