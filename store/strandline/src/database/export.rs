@@ -28,7 +28,7 @@ impl<'t> Rows<'t> {
     fn new(about: &'t TableDescription) -> Result<Self> {
         let codec = RowCodec::new(about).map_err(|type_name| {
             Error::Unsupported(format!(
-                "the table `{}` holds {type_name}, which only its program can read",
+                "the table `{}` with {type_name}, which only its program can read",
                 about.name
             ))
         })?;
@@ -339,8 +339,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         let write = Rows::new(about)?;
         if write.codec.key.has_handles() || write.codec.value.has_handles() {
             return Err(Error::Unsupported(format!(
-                "the table `{}` holds pointers ({}), which mean nothing in another pool",
-                about.name, about.value
+                "copying pointers ({}) of the table `{}` to another pool",
+                about.value, about.name
             )));
         }
         // The description may claim a layout that its types do not have. Values must not be stored under that layout.
