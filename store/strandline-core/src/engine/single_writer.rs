@@ -64,7 +64,7 @@ impl<C: Control> Engine<C> {
     /// Begins an attempt, and takes the writer's lock unless this is a reader.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`](crate::Error::Deadlock).
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the holder of the lock waits for this thread.
     pub(super) fn begin_single_writer(&mut self, attempt: u32) -> Result<()> {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.only_reads() || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER)

@@ -138,7 +138,7 @@ impl Header {
     /// file has). `path` is for messages.
     ///
     /// # Errors
-    /// A distinct one for a foreign, truncated, newer, older or damaged file.
+    /// Returns a distinct error if the file is foreign, truncated, newer, older or damaged.
     pub fn decode(page: &[u8], file_bytes: u64, path: &Path) -> Result<Self> {
         check_format(page, file_bytes, path)?;
         let damaged = |what: &str| damaged(path, what);
@@ -168,7 +168,7 @@ impl Header {
 /// Checks that `page` is an intact header of a format that this library knows.
 ///
 /// # Errors
-/// A distinct one for a foreign, truncated, newer, older or damaged file.
+/// Returns a distinct error if the file is foreign, truncated, newer, older or damaged.
 fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     let path = || path.to_owned();
     if page.len() < 8 || page[..8] != MAGIC {
