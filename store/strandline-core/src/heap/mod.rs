@@ -388,7 +388,7 @@ pub fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool
     Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
 }
 
-/// Returns whether `at`, inside the chunks, is in no allocated block and in no bitmap.
+/// Returns whether `at`, inside the chunks, is in a free chunk or in a free block.
 pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
     let chunk = chunk_of(tx.layout(), at);
     let base = start(tx.layout(), chunk);

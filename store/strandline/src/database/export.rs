@@ -108,8 +108,9 @@ fn show<'p>(
 
 impl<C: Control<Memory = Native>> Database<C> {
     /// Calls `row` for each row of the table `name`, in order and as they are at one moment, whatever their types, and returns the number of rows. A
-    /// row is a key with its value, or `()` with an item of a queue. `row` is called once for each row, outside a transaction. If it returns an
-    /// error, the dump stops and returns that error.
+    /// row is a key with its value, or `()` with an item of a queue. `row` is called once for each row, while other transactions run. If it
+    /// returns an error, the dump stops and returns that error. If the database is open for reading only, `row` runs inside a transaction, so that a
+    /// method that begins another one returns [`Error::Nested`].
     ///
     /// ```
     /// # use strandline::*;
