@@ -27,7 +27,7 @@ impl<C: Control> Engine<C> {
         if !biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
             return false;
         }
-        (self.holds_lock, self.is_favourite) = (true, true);
+        (self.holds_lock, self.is_bias_owner) = (true, true);
         self.newest_seen = memory.load(SharedLayout::CLOCK);
         true
     }
@@ -53,8 +53,8 @@ impl<C: Control> Engine<C> {
 
     #[inline]
     pub(super) fn unlock_single_writer(&mut self) {
-        if self.is_favourite {
-            self.is_favourite = false;
+        if self.is_bias_owner {
+            self.is_bias_owner = false;
             biased::unlock_at_once(self.store_present());
         } else {
             biased::unlock(&self.view.memory, SharedLayout::WRITER, Some(self.slot.present()));
