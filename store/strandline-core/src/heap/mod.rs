@@ -40,7 +40,7 @@ pub use extents::is_used;
 pub(crate) use extents::{PagesAtHome, are_allocated, may_vacate, pages_at_home, vacated_pages};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
-    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
+    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, next_allocated, repair_large_objects,
     usage, usage_in,
 };
 
