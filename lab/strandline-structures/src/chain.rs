@@ -322,15 +322,15 @@ impl<V: Value> Chains<V> {
         for index in 0..self.length() {
             let cell = self.cell(index);
             let mut keys = Vec::new();
-            let mut astray = false;
+            let mut is_wrong = false;
             self.walk(tx, cell, |key| {
-                astray |= !belongs(index, key);
+                is_wrong |= !belongs(index, key);
                 keys.push(key);
                 false
             })?;
             count += keys.len() as u64;
             keys.sort_unstable();
-            if astray || keys.windows(2).any(|two| two[0] == two[1]) {
+            if is_wrong || keys.windows(2).any(|two| two[0] == two[1]) {
                 return Err(self.damaged(tx, cell, how));
             }
         }

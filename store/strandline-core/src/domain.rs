@@ -65,10 +65,10 @@ impl Domain {
         cfg!(target_arch = "x86_64") || matches!(self, Self::Sync | Self::Process)
     }
 
-    /// Fails if the domain is not supported.
+    /// Checks that the domain is supported.
     ///
     /// # Errors
-    /// Returns [`Error::UnsupportedDomain`].
+    /// Returns [`Error::UnsupportedDomain`] if it is not.
     pub(crate) fn check(self) -> Result<()> {
         if self.is_supported() { Ok(()) } else { Err(Error::UnsupportedDomain(self.name())) }
     }

@@ -344,8 +344,12 @@ impl Kind {
     /// Returns a `DatabaseError` if Python has no such object, for example a date in the year 10000.
     pub fn object<'py>(&self, py: Python<'py>, stored: Dynamic) -> PyResult<Bound<'py, PyAny>> {
         let from_iso = |class: &str, text: String| {
-            let none =
-                |_| raised("DatabaseError", format!("Python cannot represent the stored value as {class}: {text}"));
+            let none = |_| {
+                raised(
+                    "DatabaseError",
+                    format!("Python cannot represent the stored value as {class}: {text}"),
+                )
+            };
             datetime(py, class)?.call_method1("fromisoformat", (text.as_str(),)).map_err(none)
         };
         Ok(match (self, stored) {

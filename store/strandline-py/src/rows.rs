@@ -51,7 +51,8 @@ impl Rows {
         (from, to): (End<Dynamic>, End<Dynamic>),
         backwards: bool,
     ) -> Self {
-        let range = Range { table: Some(table), from, to, backwards, fetched: VecDeque::new(), batch: FIRST_BATCH };
+        let range =
+            Range { table: Some(table), from, to, backwards, fetched: VecDeque::new(), batch: FIRST_BATCH };
         Self { what, range: Mutex::new(range) }
     }
 

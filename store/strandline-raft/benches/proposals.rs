@@ -3,13 +3,13 @@
 //! `cargo bench --bench proposals -- FOLDER [SECONDS]` measures on the disk of that folder, with 1, 8 and 64 proposals at a time: each as an entry of
 //! its own; those that arrive together as one entry; and each in a group of its own, where groups share flushes.
 
-#[path = "../tests/support/alone.rs"]
-mod alone;
+#[path = "../tests/support/one_node.rs"]
+mod one_node;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use alone::{Put, Raft, Types, alone};
+use one_node::{Put, Raft, Types, start_one_node};
 use strandline::Database;
 use strandline_raft::Proposals;
 
@@ -47,7 +47,7 @@ async fn measure(folder: &Path, seconds: f64, groups: usize, proposals: usize, e
     let db = Database::open(folder.path().join("node.db")).expect("the database opens");
     let mut rafts = vec![];
     for group in 0..groups {
-        let raft = alone(db.clone(), group as u64).await;
+        let raft = start_one_node(db.clone(), group as u64).await;
         rafts.push((raft.clone(), Proposals::new(raft)));
     }
     let begun = Instant::now();

@@ -1,12 +1,12 @@
 //! Proposals that arrive together become one entry.
 
 mod support {
-    pub mod alone;
+    pub mod one_node;
 }
 
 use strandline::Database;
 use strandline_raft::Proposals;
-use support::alone::{Put, alone};
+use support::one_node::{Put, start_one_node};
 
 #[tokio::test]
 async fn who_proposes_at_the_same_time_shares_entries_and_gets_his_own_response() {
@@ -14,7 +14,7 @@ async fn who_proposes_at_the_same_time_shares_entries_and_gets_his_own_response(
     const EACH: u64 = 20;
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path().join("node.db")).unwrap();
-    let raft = alone(db, 1).await;
+    let raft = start_one_node(db, 1).await;
     let proposals = Proposals::new(raft.clone());
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {

@@ -278,7 +278,7 @@ impl Storage for Lent {
 }
 
 fn refused(code: std::ffi::c_int) -> Error {
-    Error::Unsupported(format!("SQLite, which refuses a VFS (error {code})"))
+    Error::Unsupported(format!("registering the VFS: SQLite refused it (error {code})"))
 }
 
 fn address<R: Runner>(runner: &mut R, root: u64) -> Result<PersistentAddress> {

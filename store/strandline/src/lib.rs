@@ -1,6 +1,6 @@
 //! Fast, durable transactions on data in an ordinary file, or in persistent memory: without a server, and without a database's language.
 //!
-//! A [`Database`] has named tables. When a transaction returns, either all its writes are in the database and survive a power failure, or none is.
+//! A [`Database`] has named tables. When a transaction returns, either all its writes are in the database and survive a power failure, or none are.
 //!
 //! ```
 //! use strandline::{Database, Persist};

@@ -489,7 +489,7 @@ fn pointers_in_rows_are_followed() {
     assert_eq!((&lines[1]["value"]["at"], &lines[2]["type"]), (&lines[2]["at"], &"Step".into()));
     assert_eq!(lines[3]["value"], "north");
     let copy = folder.path().join("copy").display().to_string();
-    assert!(ends(&["copy", &path, &copy], 2).contains("holds pointers"));
+    assert!(ends(&["copy", &path, &copy], 2).contains("copying pointers"));
 }
 
 /// Checks that each command that opens a pool accepts these options, and refuses values that the pool cannot have.

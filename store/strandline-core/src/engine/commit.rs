@@ -208,7 +208,7 @@ impl<C: Control> Engine<C> {
     /// Returns the pages of the write set.
     fn pages_written(&self) -> BTreeSet<PersistentAddress> {
         let page = |&(at, _): &(PersistentAddress, u64)| at.offset() / PAGE_BYTES * PAGE_BYTES;
-        // Words of one page mostly follow each other, and the set sorts whatever it is made of.
+        // Words of one page mostly follow each other. Each run is added once, since building the set sorts all items, duplicates too.
         let runs = self.writes.words().chunk_by(|before, word| page(before) == page(word));
         runs.map(|run| PersistentAddress::new(page(&run[0]))).collect()
     }

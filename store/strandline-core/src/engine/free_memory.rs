@@ -72,8 +72,8 @@ impl<C: Control> Worker<C> {
     /// a time, and not within a transaction.
     ///
     /// # Errors
-    /// Returns [`Error::Io`] if the file system fails or cannot punch holes, and [`Error::Poisoned`]. Chunks may then stay held until the
-    /// pool is opened again.
+    /// Returns [`Error::Io`] if the file system fails or cannot punch holes, and [`Error::Poisoned`] if the device failed, now or earlier.
+    /// Chunks may then stay held until the pool is opened again.
     pub fn compact(&mut self, from: u64) -> Result<Compacted> {
         self.tx.engine.count_holding();
         // Counted also after a panic, so that no transaction waits for ever.
@@ -125,7 +125,7 @@ impl<C: Control> Worker<C> {
     /// Frees the chunks that a compaction held when the power failed. Called after recovery, before anything else uses the pool.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`].
+    /// Returns [`Error::Poisoned`] if the device failed, now or earlier.
     pub fn release_held(&mut self) -> Result<()> {
         let held = heap::held(&self.tx.engine.view);
         let zeros = vec![0; self.tx.engine.most_changed() as usize];

@@ -144,7 +144,7 @@ impl<C: Control> Engine<C> {
     /// locks.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`]; the lock is not held then.
+    /// Returns [`Error::Deadlock`] if the holder of the lock waits for this thread; the lock is not held then.
     #[cold]
     pub(super) fn prepare_large(&mut self) -> Result<()> {
         // A thread with the lock of bulk persistence may wait for the queue, so a thread with the queue must not wait for that lock.
@@ -221,7 +221,7 @@ impl<C: Control> Engine<C> {
     /// snapshots, if there is room for versions.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`]; the transaction may hold locks then.
+    /// Returns [`Error::Deadlock`] if another transaction that it must wait for waits for this thread; the transaction may hold locks then.
     fn keep_others_out(&self) -> Result<Option<Registration>> {
         let memory = &self.view.memory;
         // Called when no other thread can take a TxID any more.

@@ -190,7 +190,7 @@ pub struct Engine<C: Control> {
     /// True if this worker holds the serial token (STM) or the writer's lock (single writer).
     pub(super) holds_lock: bool,
     /// True if this worker holds the writer's lock as its bias owner.
-    is_favourite: bool,
+    is_bias_owner: bool,
     random: u64,
     /// The statistics of this worker since it was leased, except those in its tally.
     statistics: Statistics,
@@ -257,7 +257,7 @@ impl<C: Control> Engine<C> {
             wants_chunks: false,
             is_queued: false,
             holds_lock: false,
-            is_favourite: false,
+            is_bias_owner: false,
             random: (slot_index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             statistics: Statistics::default(),
             tally: Arc::default(),

@@ -50,7 +50,7 @@ use super::{Control, Engine, State};
 /// The extents and the unused memory of the running transaction, which decide what it may write past the log.
 #[derive(Default)]
 pub(super) struct PastLog {
-    /// The number of backups that had begun at the transaction's first write past the log; `None` before it.
+    /// The value of [`SharedLog::backups_begun`] at the transaction's first write past the log; `None` before it.
     backups: Option<u64>,
     /// Memory that this transaction was the first to get since the pool was opened, as begin and end in bytes. A range is removed when the
     /// transaction uses it for anything but an extent.
@@ -137,7 +137,7 @@ impl<C: Control> Engine<C> {
         self.write_range(at, words)
     }
 
-    /// Returns the number of backups that have begun if these pages may be written past the log, and `None` if they must go through it. Waits
+    /// Returns the value of [`SharedLog::backups_begun`] if these pages may be written past the log, and `None` if they must go through it. Waits
     /// until the transaction that freed them is durable.
     fn may_write_past_log(
         &mut self,

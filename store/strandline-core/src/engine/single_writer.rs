@@ -27,7 +27,7 @@ impl<C: Control> Engine<C> {
         if !biased::lock_at_once(memory, SharedLayout::WRITER, self.slot.present(), self.store_present()) {
             return false;
         }
-        (self.holds_lock, self.is_favourite) = (true, true);
+        (self.holds_lock, self.is_bias_owner) = (true, true);
         self.newest_seen = memory.load(SharedLayout::CLOCK);
         true
     }
@@ -53,8 +53,8 @@ impl<C: Control> Engine<C> {
 
     #[inline]
     pub(super) fn unlock_single_writer(&mut self) {
-        if self.is_favourite {
-            self.is_favourite = false;
+        if self.is_bias_owner {
+            self.is_bias_owner = false;
             biased::unlock_at_once(self.store_present());
         } else {
             biased::unlock(&self.view.memory, SharedLayout::WRITER, Some(self.slot.present()));
@@ -64,7 +64,7 @@ impl<C: Control> Engine<C> {
     /// Begins an attempt, and takes the writer's lock unless this is a reader.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`](crate::Error::Deadlock).
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the holder of the lock waits for this thread.
     pub(super) fn begin_single_writer(&mut self, attempt: u32) -> Result<()> {
         let memory = &self.view.memory;
         if !self.holds_lock && (!self.only_reads() || self.scheme.in_place() || attempt >= READER_LOCKS_AFTER)

@@ -92,7 +92,7 @@ impl<C: Control> Engine<C> {
     /// Begins an attempt, and takes the serial token if `serial`.
     ///
     /// # Errors
-    /// Returns [`Error::Deadlock`](crate::Error::Deadlock); the transaction may hold the queue then.
+    /// Returns [`Error::Deadlock`](crate::Error::Deadlock) if the holder of the queue or of the token waits for this thread; the transaction may hold the queue then.
     pub(super) fn begin_stm(&mut self, serial: bool) -> Result<()> {
         if !self.holds_lock {
             if serial {

@@ -59,12 +59,12 @@ use crate::scheme::wait_for_commits;
 /// A bit in the count of snapshots: the memory of all entries is being released.
 pub(super) const GIVING_BACK: u64 = 1 << 63;
 
-/// Memory of entries is released if more than this share of all entries was used,
+/// When the last snapshot ends, the memory of entries is released if more than one in this many entries was used.
 const SHARE_TO_KEEP: u64 = 64;
-/// unless a commit must be waited for longer than this number of naps.
+/// Memory is not released if a commit must be waited for longer than this number of naps.
 const NAPS: u32 = 4;
 
-/// If reclaiming frees less than this share of all entries, the oldest snapshot is ended, so that reclaiming is rare.
+/// If reclaiming frees less than one in this many entries, the oldest snapshot is ended, so that reclaiming is rare.
 const SHARE_TO_FREE: u64 = 8;
 
 /// A snapshot that ends scans this number of chains, if there was one push for each `CHAINS_FOR_A_PUSH` of them, and `LEAST_PUSHES` pushes

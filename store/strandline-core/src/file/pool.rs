@@ -294,10 +294,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
         Outside::of(&self.volatile)
     }
 
-    /// Returns an error inside a transaction of this pool. All methods that may wait for transactions call this.
+    /// Checks that the thread is outside of transactions of this pool. All methods that may wait for transactions call this.
     ///
     /// # Errors
-    /// Returns [`Error::Nested`] and [`Error::Forked`].
+    /// Returns [`Error::Nested`] if it is inside one, and [`Error::Forked`] if this is a fork of the process that opened the pool.
     pub(super) fn check_outside(&self) -> Result<()> {
         self.outside().check()
     }
@@ -385,7 +385,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Returns the memory that the existing snapshots use. This may be called inside a transaction.
     ///
     /// # Errors
-    /// Returns [`Error::Forked`].
+    /// Returns [`Error::Forked`] if this is a fork of the process that opened the pool.
     pub fn snapshot_usage(&self) -> Result<SnapshotUsage> {
         self.check_process()?;
         Ok(SnapshotUsage::of(&self.native_view()?))

@@ -105,7 +105,7 @@ fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairRepo
             )));
         }
     }
-    let done = mend_copy(path, &file, &copy, schemes, cuts_log).and_then(|(repaired, was_clean)| {
+    let done = repair_copy(path, &file, &copy, schemes, cuts_log).and_then(|(repaired, was_clean)| {
         // The new pool is locked before it takes the old one's place. Otherwise a program could open it there while its log is still to be
         // moved, and would create a new log.
         let _new = open_locked(&copy, false)?;
@@ -124,7 +124,7 @@ fn repair_as(path: &Path, schemes: Schemes, cuts_log: bool) -> Result<RepairRepo
 }
 
 /// Copies the pool to `copy` and repairs the copy. Returns descriptions of the damage, and whether the pool was closed cleanly.
-fn mend_copy(
+fn repair_copy(
     path: &Path,
     file: &File,
     copy: &Path,
@@ -141,18 +141,18 @@ fn mend_copy(
         let file = system::open_to_read(&checksums).map_err(cannot("open", &checksums))?;
         copy_file(&file, &checksums, &checksums_path(copy))?;
     }
-    let mut mended = Mended { path: copy, schemes, what: Vec::new(), ring: None, cuts_log };
-    mended.header()?;
-    let missing_from = mended.length()?;
-    mended.log()?;
-    mended.directory()?;
-    mended.recover()?;
-    if mended.ring.is_none() {
+    let mut repair = Repair { path: copy, schemes, what: Vec::new(), ring: None, cuts_log };
+    repair.header()?;
+    let missing_from = repair.length()?;
+    repair.log()?;
+    repair.directory()?;
+    repair.recover()?;
+    if repair.ring.is_none() {
         // The pool may have a log from another domain. It matters now that the pool is clean.
-        mended.log()?;
-        mended.recover()?;
+        repair.log()?;
+        repair.recover()?;
     }
-    mended.chunk_table()?;
+    repair.chunk_table()?;
     let report = check(copy, schemes)?;
     if !report.damage.is_empty() {
         return Err(Error::irreparable(report.damage.join("; ")));
@@ -168,7 +168,7 @@ fn mend_copy(
     }
     // If the file was truncated before its state, it was not closed cleanly.
     let was_clean = read_word(file, Layout::STATE.offset()).is_ok_and(|state| state == 0);
-    Ok((mended.what, was_clean))
+    Ok((repair.what, was_clean))
 }
 
 /// Puts the copy in the pool's place. Returns the paths of the files as they were before. Power may fail between any two of these steps,
@@ -240,7 +240,7 @@ fn copy_file(from: &File, name: &Path, to: &Path) -> Result<()> {
 }
 
 /// The copy that is being repaired.
-struct Mended<'p> {
+struct Repair<'p> {
     path: &'p Path,
     schemes: Schemes,
     what: Vec<String>,
@@ -250,7 +250,7 @@ struct Mended<'p> {
     cuts_log: bool,
 }
 
-impl Mended<'_> {
+impl Repair<'_> {
     fn write(&mut self, offset: u64, bytes: &[u8], what: String) -> Result<()> {
         open(self.path)?.write_all_at(bytes, offset).map_err(cannot("write", self.path))?;
         self.what.push(what);
@@ -266,7 +266,7 @@ impl Mended<'_> {
         let log = system::open_to_read(&log_path(self.path)).ok().and_then(|log| sync::log_identity(&log));
         let log_uuid = log.map(|log| log.pool);
         let size = read_word(&file, Layout::SIZE.offset()).ok();
-        match Header::mend(&page, size, log_uuid) {
+        match Header::repair(&page, size, log_uuid) {
             Some(good) if good == page => Ok(()),
             Some(good) => self.write(0, &good, format!("the header: {error:#}")),
             None => Err(match error {
@@ -346,7 +346,7 @@ impl Mended<'_> {
                 if is_clean {
                     self.forget_log(&name)
                 } else if let Some(own) = own
-                    && sync::mend_log_header(&device, own).map_err(cannot("repair", &name))?
+                    && sync::repair_log_header(&device, own).map_err(cannot("repair", &name))?
                 {
                     self.what.extend(sync::damaged_slots(&device, &uuid)?);
                     Ok(())
@@ -421,7 +421,7 @@ impl Mended<'_> {
         let mut table = (0..reached)
             .map(|chunk| read_word(&file, layout.chunk_table.word(chunk).offset()))
             .collect::<Result<Vec<_>>>()?;
-        for chunk in heap::mend_large_objects(&mut table) {
+        for chunk in heap::repair_large_objects(&mut table) {
             let at = layout.chunk_table.word(chunk).offset();
             let what = format!("the table's word of chunk {chunk}, part of a large object");
             self.write(at, &table[chunk as usize].to_le_bytes(), what)?;

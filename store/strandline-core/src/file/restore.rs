@@ -47,7 +47,7 @@ pub struct RestoreReport {
 }
 
 /// Puts a copy of the pool at `backup` in the place of the pool at `path`, which no process may have open, or creates that one if there is
-/// none. The new pool is cleanly closed. The old pool's log and checksums are replaced with it.
+/// none. The new pool is cleanly closed. The old pool's log and checksums are removed, or kept beside it ([`OldFiles`]).
 ///
 /// If the process is killed, the old pool or the new one is at `path`. After a kill at certain moments, an open fails with
 /// [`Error::SeveralLinks`] if the old files are kept, or with [`Error::LogFile`] if the old pool was not closed; then another restore

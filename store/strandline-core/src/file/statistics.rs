@@ -172,7 +172,7 @@ impl<C: Control<Memory = Native>> Pool<C> {
     /// Returns the statistics of the pool since it was opened. This waits for nothing, and may be called inside a transaction.
     ///
     /// # Errors
-    /// Returns [`Error::Forked`](crate::Error::Forked).
+    /// Returns [`Error::Forked`](crate::Error::Forked) if this is a fork of the process that opened the pool.
     pub fn statistics(&self) -> Result<PoolStatistics> {
         self.check_process()?;
         let observed = self.observed();

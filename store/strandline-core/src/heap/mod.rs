@@ -40,7 +40,7 @@ pub use extents::is_used;
 pub(crate) use extents::{PagesAtHome, are_allocated, may_vacate, pages_at_home, vacated_pages};
 pub use growth::{reach_end, reached_by, used_end};
 pub use survey::{
-    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, mend_large_objects, next_allocated,
+    ClassUsage, HeapUsage, chunks_with_room, classes, is_free_from, next_allocated, repair_large_objects,
     usage, usage_in,
 };
 
@@ -388,7 +388,7 @@ pub fn is_allocated<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool
     Ok(tx.read(base.word(number / 64))? >> (number % 64) & 1 == 1)
 }
 
-/// Returns whether `at`, inside the chunks, is in no allocated block and in no bitmap.
+/// Returns whether `at`, inside the chunks, is in a free chunk or in a free block.
 pub(crate) fn is_vacant<A: Access>(tx: &mut A, at: PersistentAddress) -> Result<bool, Abort> {
     let chunk = chunk_of(tx.layout(), at);
     let base = start(tx.layout(), chunk);

@@ -38,8 +38,8 @@ pub fn chunks_with_room<M: Memory>(view: &View<M>) -> Vec<PersistentAddress> {
 /// Repairs the words of large objects in a chunk table from the object's other words. Returns the chunks whose words were changed. An
 /// object's first word has the number of its chunks, and each other word the distance to the first one, so that first and last word confirm
 /// each other. If they do not, exactly one word must be wrong, and must be impossible as it is.
-pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
-    let mut mended = Vec::new();
+pub fn repair_large_objects(table: &mut [u64]) -> Vec<u64> {
+    let mut repaired = Vec::new();
     let rest = |back: usize| Chunk::LargeRest { back: back as u64 }.encode();
     let mut first = 0;
     while first < table.len() {
@@ -56,7 +56,7 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
                 if confirmed || (wrong.len() == 1 && plainly(wrong[0])) {
                     for back in wrong {
                         table[first + back] = rest(back);
-                        mended.push((first + back) as u64);
+                        repaired.push((first + back) as u64);
                     }
                 }
                 // More than one word says that there are more chunks.
@@ -73,12 +73,12 @@ pub fn mend_large_objects(table: &mut [u64]) -> Vec<u64> {
         let word = Chunk::Large { chunks: chunks as u64 }.encode();
         if table[first] != word {
             table[first] = word;
-            mended.push(first as u64);
+            repaired.push(first as u64);
         }
         first += chunks;
     }
-    mended.sort_unstable();
-    mended
+    repaired.sort_unstable();
+    repaired
 }
 
 /// The usage of the heap, from its table and bitmaps.
@@ -335,25 +335,25 @@ mod tests {
     fn each_word_of_a_large_object_is_told_by_the_others() {
         let small = Chunk::Small { class: 3, arena: 1 }.encode();
         let whole: Vec<u64> = [vec![small], large(5), large(4), vec![FREE], large(3), large(1)].concat();
-        assert_eq!(mend_large_objects(&mut whole.clone()), []);
+        assert_eq!(repair_large_objects(&mut whole.clone()), []);
         for chunk in (1..10).chain(11..14) {
             for word in [0xff, Chunk::LargeRest { back: 77 }.encode()] {
                 let mut table = whole.clone();
                 table[chunk] = word;
-                assert_eq!(mend_large_objects(&mut table), [chunk as u64], "{word:#x}");
+                assert_eq!(repair_large_objects(&mut table), [chunk as u64], "{word:#x}");
                 assert_eq!(table, whole);
             }
         }
         // Eight words of the table, a line, are lost between two ends that are known.
         let mut table = large(20);
         table[8..16].fill(FREE);
-        assert_eq!(mend_large_objects(&mut table).len(), 8);
+        assert_eq!(repair_large_objects(&mut table).len(), 8);
         assert_eq!(table, large(20));
         // A first word that looks valid, against more than one other word.
         for word in [FREE, small, Chunk::Large { chunks: 2 }.encode()] {
             let mut table = whole.clone();
             table[1] = word;
-            assert_eq!(mend_large_objects(&mut table), [1], "{word:#x}");
+            assert_eq!(repair_large_objects(&mut table), [1], "{word:#x}");
             assert_eq!(table, whole);
         }
     }
@@ -364,10 +364,10 @@ mod tests {
         // Either an object of three whose last word looks like a small chunk, or one of two with a wrong count.
         let mut table = large(3);
         table[2] = small;
-        assert_eq!(mend_large_objects(&mut table), []);
+        assert_eq!(repair_large_objects(&mut table), []);
         // A single further chunk behind a small one: either word may be wrong.
-        assert_eq!(mend_large_objects(&mut [small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
+        assert_eq!(repair_large_objects(&mut [small, Chunk::LargeRest { back: 1 }.encode(), FREE]), []);
         // A small chunk's word cannot be derived from other words.
-        assert_eq!(mend_large_objects(&mut [0xff, small]), []);
+        assert_eq!(repair_large_objects(&mut [0xff, small]), []);
     }
 }

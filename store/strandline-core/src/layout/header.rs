@@ -105,7 +105,7 @@ impl Header {
     /// (magic, version, zeros, the size, of which the pool has a copy, the UUID, which the pool's log has too), and the result is returned only if
     /// the checksum then matches. That of a wrong page would match once in 2^29 times.
     #[inline]
-    pub(crate) fn mend(page: &[u8], size: Option<u64>, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
+    pub(crate) fn repair(page: &[u8], size: Option<u64>, log_uuid: Option<[u8; 16]>) -> Option<Vec<u8>> {
         if page.len() < PAGE_BYTES as usize {
             return None;
         }
@@ -138,7 +138,7 @@ impl Header {
     /// file has). `path` is for messages.
     ///
     /// # Errors
-    /// A distinct one for a foreign, truncated, newer, older or damaged file.
+    /// Returns a distinct error if the file is foreign, truncated, newer, older or damaged.
     pub fn decode(page: &[u8], file_bytes: u64, path: &Path) -> Result<Self> {
         check_format(page, file_bytes, path)?;
         let damaged = |what: &str| damaged(path, what);
@@ -168,7 +168,7 @@ impl Header {
 /// Checks that `page` is an intact header of a format that this library knows.
 ///
 /// # Errors
-/// A distinct one for a foreign, truncated, newer, older or damaged file.
+/// Returns a distinct error if the file is foreign, truncated, newer, older or damaged.
 fn check_format(page: &[u8], file_bytes: u64, path: &Path) -> Result<()> {
     let path = || path.to_owned();
     if page.len() < 8 || page[..8] != MAGIC {
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_otherwise_is_mended() {
+    fn contents_that_are_known_otherwise_are_repaired() {
         let header = Header::new("bank", Geometry::default()).unwrap();
         let older = Header { version: OLDEST_VERSION, ..header.clone() };
         let (size, uuid) = (Some(header.geometry.size), Some(*header.uuid.as_bytes()));
@@ -233,15 +233,15 @@ mod tests {
                     511 => at % 8 >= 4,
                     _ => true,
                 };
-                let mended = Header::mend(&damaged, size, uuid);
-                assert_eq!(mended.is_some_and(|mended| mended == page), is_known, "byte {at}");
+                let repaired = Header::repair(&damaged, size, uuid);
+                assert_eq!(repaired.is_some_and(|repaired| repaired == page), is_known, "byte {at}");
             }
         }
         let page = header.encode();
         let mut damaged = page.clone();
         damaged[20] ^= 1;
-        assert!(Header::mend(&damaged, size, None).is_none(), "the UUID is not known without a log");
-        assert!(Header::mend(&[0; 4096], size, uuid).is_none());
+        assert!(Header::repair(&damaged, size, None).is_none(), "the UUID is not known without a log");
+        assert!(Header::repair(&[0; 4096], size, uuid).is_none());
     }
 
     #[test]

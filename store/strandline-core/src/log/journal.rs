@@ -200,7 +200,7 @@ impl Journal {
     /// Finds the pool's journal. Its header has the number `granules`.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`].
+    /// Returns [`Error::Damaged`] if the journal is damaged.
     pub fn find<M: Memory>(memory: &M, layout: &Layout, granules: u64) -> Result<Self> {
         let damaged = |what: String| Error::damaged(format!("the journal of a large transaction {what}"));
         let mut journal = Self { granules, ..Self::new() };
@@ -285,7 +285,7 @@ impl Journal {
 /// Rolls back a large transaction that a crash has interrupted, outside the `Sync` domain. Returns whether there was one.
 ///
 /// # Errors
-/// Returns [`Error::Damaged`].
+/// Returns [`Error::Damaged`] if the journal is damaged.
 pub(crate) fn roll_back_journal<M: Memory>(memory: &M, layout: &Layout) -> Result<bool> {
     let granules = memory.load(JournalHeader::GRANULES);
     if granules == 0 {

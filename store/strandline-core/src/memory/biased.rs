@@ -21,7 +21,7 @@ const PRESENT: u64 = 1;
 const ENDED: u64 = 2;
 /// The number of times in a row that a thread must take the latch to become the bias owner if it never had to wait. The end of a bias takes
 /// some microseconds, which is a few nanoseconds for each of these times.
-const FAVOURED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
+const BIASED_AFTER: u64 = if cfg!(loom) { 1 } else { 256 };
 /// The number of naps, each twice as long as the previous one and together a little more than [`LONGEST_NAP`], before the bias of a bias owner that is
 /// always inside is ended.
 const NAPS: u32 = if cfg!(loom) { 1 } else { (LONGEST_NAP / NAP).ilog2() + 1 };
@@ -30,7 +30,7 @@ const BARRIER_ATTEMPTS: u32 = 64;
 
 // All words of a latch are in one line, and so are the bias owner's own word and its other data.
 /// Returns the address of a word with the address of the bias owner's own word, or 0 if there is no bias owner.
-fn favourite(at: VolatileAddress) -> VolatileAddress {
+fn bias_owner(at: VolatileAddress) -> VolatileAddress {
     at.word(1)
 }
 /// Returns the address of a word with the address of the own word of the last thread that took the latch itself.
@@ -55,7 +55,7 @@ pub fn lock_at_once<M: Memory>(
     }
     store_own(PRESENT);
     light_barrier();
-    if memory.load(favourite(at)) == own.offset() {
+    if memory.load(bias_owner(at)) == own.offset() {
         return true;
     }
     store_own(ENDED);
@@ -111,13 +111,13 @@ pub fn step_aside<M: Memory>(memory: &M, at: VolatileAddress) {
 #[inline(never)]
 fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAddress>) -> Result<()> {
     memory.lock_unless_deadlocked(at)?;
-    let has_napped = match memory.load(favourite(at)) {
+    let has_napped = match memory.load(bias_owner(at)) {
         0 => false,
         present => match end_bias(memory, at, VolatileAddress::new(present)) {
             Ok(has_napped) => has_napped,
             Err(error) => {
                 // The bias owner holds the latch and remains the bias owner, as if no other thread had asked.
-                memory.store(favourite(at), present);
+                memory.store(bias_owner(at), present);
                 memory.unlock(at);
                 return Err(error);
             }
@@ -127,18 +127,18 @@ fn lock_latch<M: Memory>(memory: &M, at: VolatileAddress, own: Option<VolatileAd
     // This thread has waited for longer than it takes to end its own bias, so that others will leave it alone for as long. But if a third thread has
     // waited long, that one is next.
     let times_before = if has_napped && !latch::is_awaited(memory, at) {
-        FAVOURED_AFTER - 1
+        BIASED_AFTER - 1
     } else if memory.load(last(at)) == own.offset() {
         memory.load(times(at))
     } else {
         0
     };
     memory.store(last(at), own.offset());
-    memory.store(times(at), (times_before + 1) % FAVOURED_AFTER);
+    memory.store(times(at), (times_before + 1) % BIASED_AFTER);
     // Tries the barrier once, to make sure that the system supports it.
-    if times_before + 1 == FAVOURED_AFTER && (has_napped || memory.process_barrier()) {
+    if times_before + 1 == BIASED_AFTER && (has_napped || memory.process_barrier()) {
         memory.store(own, PRESENT);
-        memory.store(favourite(at), own.offset());
+        memory.store(bias_owner(at), own.offset());
         memory.unlock(at);
     }
     Ok(())
@@ -158,7 +158,7 @@ fn end_bias<M: Memory>(memory: &M, at: VolatileAddress, present: VolatileAddress
         memory.wait_briefly(times(at), memory.load(times(at)), NAP << naps);
         naps += 1;
     }
-    memory.store(favourite(at), 0);
+    memory.store(bias_owner(at), 0);
     if naps < NAPS || !has_ended(memory, present) {
         // The system may be out of memory for a moment.
         let tries = || {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_favourite_and_another_exclude_each_other_with_three_preemptions() {
+    fn a_bias_owner_and_another_exclude_each_other_with_three_preemptions() {
         guards(
             2,
             3,
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_favourite_and_two_others_exclude_one_another_with_two_preemptions() {
+    fn a_bias_owner_and_two_others_exclude_one_another_with_two_preemptions() {
         guards(
             3,
             2,
@@ -269,40 +269,40 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_it_again_and_again_is_the_favourite_until_another_does() {
+    fn a_thread_that_takes_it_repeatedly_is_the_bias_owner_until_another_takes_it() {
         let memory = memory();
         if !memory.process_barrier() {
             // Without the barrier there never is a bias owner.
             return;
         }
-        let favourite = || memory.load(favourite(LATCH));
-        for _ in 1..FAVOURED_AFTER {
+        let bias_owner = || memory.load(bias_owner(LATCH));
+        for _ in 1..BIASED_AFTER {
             count(&memory, Some(own(0)));
         }
-        assert_eq!(favourite(), 0);
+        assert_eq!(bias_owner(), 0);
         count(&memory, Some(own(0)));
-        assert_eq!(favourite(), own(0).offset());
+        assert_eq!(bias_owner(), own(0).offset());
         lock(&memory, LATCH, Some(own(0))).unwrap();
         assert_eq!((memory.load(LATCH), memory.load(own(0))), (0, PRESENT), "it has it without the latch");
         unlock(&memory, LATCH, Some(own(0)));
         // A thread that cannot become the bias owner resets the count of another.
         count(&memory, None);
-        assert_eq!(favourite(), 0);
-        for _ in 0..FAVOURED_AFTER {
+        assert_eq!(bias_owner(), 0);
+        for _ in 0..BIASED_AFTER {
             count(&memory, Some(own(0)));
         }
-        assert_eq!(favourite(), own(0).offset());
+        assert_eq!(bias_owner(), own(0).offset());
         count(&memory, Some(own(1)));
-        assert_eq!(favourite(), 0);
+        assert_eq!(bias_owner(), 0);
         count(&memory, Some(own(0)));
-        assert_eq!((favourite(), memory.load(LATCH), memory.load(own(0))), (0, 0, ENDED));
+        assert_eq!((bias_owner(), memory.load(LATCH), memory.load(own(0))), (0, 0, ENDED));
     }
 
     /// Makes thread 0 the bias owner, and keeps it inside until `until` holds. Meanwhile thread 1 takes the latch and, with `third`, thread 2 waits
     /// for it. Returns the bias owner while thread 1 is inside.
-    fn favourite_after_waiting(third: bool, until: fn(&Native) -> bool) -> u64 {
+    fn bias_owner_after_waiting(third: bool, until: fn(&Native) -> bool) -> u64 {
         let memory = memory();
-        for _ in 0..FAVOURED_AFTER {
+        for _ in 0..BIASED_AFTER {
             count(&memory, Some(own(0)));
         }
         lock(&memory, LATCH, Some(own(0))).unwrap();
@@ -311,7 +311,7 @@ mod tests {
                 let memory = memory.fork();
                 move || {
                     lock(&memory, LATCH, Some(own(1))).unwrap();
-                    let found = memory.load(favourite(LATCH));
+                    let found = memory.load(bias_owner(LATCH));
                     unlock(&memory, LATCH, Some(own(1)));
                     found
                 }
@@ -332,18 +332,18 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_is_the_favourite_at_once_unless_a_third_has_waited_too() {
+    fn a_waiter_becomes_the_bias_owner_immediately_unless_a_third_waits_too() {
         if !memory().process_barrier() {
             return;
         }
-        let has_napped = |memory: &Native| memory.load(favourite(LATCH)) == 0;
-        assert_eq!(favourite_after_waiting(false, has_napped), own(1).offset());
+        let has_napped = |memory: &Native| memory.load(bias_owner(LATCH)) == 0;
+        assert_eq!(bias_owner_after_waiting(false, has_napped), own(1).offset());
         let is_third_overdue = |memory: &Native| latch::is_awaited(memory, LATCH);
-        assert_eq!(favourite_after_waiting(true, is_third_overdue), 0);
+        assert_eq!(bias_owner_after_waiting(true, is_third_overdue), 0);
     }
 
     #[test]
-    fn favourites_and_others_exclude_one_another() {
+    fn bias_owners_and_others_exclude_one_another() {
         const TIMES: u64 = 20_000;
         let memory = memory();
         std::thread::scope(|threads| {

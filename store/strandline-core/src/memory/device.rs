@@ -161,10 +161,10 @@ pub trait Device {
         Ok(())
     }
 
-    /// Returns an error after the first failed write or flush, if the device keeps it ([`Guarded`](super::Guarded)).
+    /// Checks that no write or flush has failed, if the device keeps the first failure ([`Guarded`](super::Guarded)).
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) with the cause.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) with the cause if one has failed.
     fn check(&self) -> Result<()> {
         Ok(())
     }

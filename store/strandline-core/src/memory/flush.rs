@@ -78,10 +78,10 @@ impl Poison {
         if self.path.as_os_str().is_empty() { error } else { error.in_pool(&self.path) }
     }
 
-    /// Returns an error after the first failure.
+    /// Checks that there was no failure.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`] with the cause.
+    /// Returns [`Error::Poisoned`] with the cause if there was one.
     pub fn check(&self) -> Result<()> {
         match self.cause.get() {
             None => Ok(()),

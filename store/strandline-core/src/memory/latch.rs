@@ -46,7 +46,7 @@ pub fn try_lock<M: Memory>(memory: &M, at: VolatileAddress) -> bool {
 /// Takes the latch at `at`, which is held while other threads' transactions run, unless its holder waits for the calling thread.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) in that case, without the latch.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if it does; the latch is not held then.
 pub fn lock_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress) -> Result<()> {
     if try_lock(memory, at) { Ok(()) } else { lock_polling(memory, at) }
 }
@@ -165,7 +165,7 @@ pub fn wait_while<M: Memory>(memory: &M, at: VolatileAddress, value: u64) {
 /// Like [`wait_while`], unless the thread that should change the word waits for the calling thread.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) in that case.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if it does.
 #[cold]
 pub fn wait_while_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress, value: u64) -> Result<()> {
     while !wait_a_little_unless_deadlocked(memory, at, value, u32::MAX)? {}
@@ -175,7 +175,7 @@ pub fn wait_while_unless_deadlocked<M: Memory>(memory: &M, at: VolatileAddress, 
 /// Like [`wait_a_little`], unless the thread that should change the word waits for the calling thread.
 ///
 /// # Errors
-/// Returns [`Error::Deadlock`](crate::Error::Deadlock) in that case.
+/// Returns [`Error::Deadlock`](crate::Error::Deadlock) if it does.
 #[cold]
 pub fn wait_a_little_unless_deadlocked<M: Memory>(
     memory: &M,

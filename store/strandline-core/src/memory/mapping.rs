@@ -294,7 +294,7 @@ impl Mapping {
     /// Protects the mapping against stray writes: from now on only [`Native`](super::Native) stores to it.
     ///
     /// # Errors
-    /// Returns [`Error::NoProtectionKey`].
+    /// Returns [`Error::NoProtectionKey`] if the processor or the system has no keys, or if all are taken.
     pub fn protect(mut self) -> Result<Self> {
         self.key = Some(AllocatedKey::protecting(self.base.cast(), self.reserved)?);
         Ok(self)

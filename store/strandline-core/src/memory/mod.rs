@@ -70,7 +70,8 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// The number of cache lines written back by clwb, clflushopt or clflush, or by the fence after non-temporal stores to them.
+    /// The number of cache lines written back by clwb, clflushopt or clflush, and of lines stored past the cache. Successive non-temporal stores of
+    /// words of one line count once, unless a fence is between them.
     pub lines_written_back: u64,
     /// The number of fences that waited until earlier write-backs were durable.
     pub fences: u64,
@@ -334,10 +335,10 @@ pub trait Memory {
     /// Returns the device of the pool, in the `Sync` domain; `None` if a fence makes writes durable.
     fn device(&self) -> Option<&dyn Device>;
 
-    /// Returns an error if a flush of one of the pool's files has failed: see [`flush`].
+    /// Checks that no flush of one of the pool's files has failed: see [`flush`].
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`].
+    /// Returns [`Error::Poisoned`] if one has failed.
     fn check_poison(&self) -> Result<()> {
         self.device().map_or(Ok(()), Device::check)
     }
@@ -350,11 +351,10 @@ pub trait Memory {
         error
     }
 
-    /// Returns an error if the file to which stores go was deleted or truncated by another program; every later transaction then fails as
-    /// well. Bulk persistence calls this.
+    /// Checks that no other program has deleted or truncated the file to which stores go. Bulk persistence calls this.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`].
+    /// Returns [`Error::Poisoned`] if one has; every later transaction then fails as well.
     fn check_file(&self) -> Result<()> {
         Ok(())
     }

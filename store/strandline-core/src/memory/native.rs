@@ -64,8 +64,10 @@ pub struct Native {
     non_temporal: Cell<(u64, u64)>,
 }
 
-/// The most bytes of new space whose pages are copied in advance. Of a larger space, each part is released before the next one is filled.
+/// Pages of new space are copied in advance only if it has at most this many bytes. Of a larger one, a part would be released again before the rest
+/// is filled.
 const MOST_COPIED_AHEAD: u64 = 1 << 20;
+
 /// Returns the half of a word that the system's futex compares: the low half, which every change of the word changes.
 fn futex_word(word: &AtomicU64) -> &AtomicU32 {
     let half = usize::from(cfg!(target_endian = "big"));

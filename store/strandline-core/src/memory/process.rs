@@ -54,10 +54,10 @@ impl Process {
         std::ptr::eq(self.current, &UNNUMBERED) && self.number == u64::from(std::process::id())
     }
 
-    /// Returns an error if this is not the running process.
+    /// Checks that this is the running process.
     ///
     /// # Errors
-    /// Returns [`Error::Forked`].
+    /// Returns [`Error::Forked`] if it is not.
     pub fn check(&self) -> Result<()> {
         if self.is_current() { Ok(()) } else { Err(Error::Forked) }
     }

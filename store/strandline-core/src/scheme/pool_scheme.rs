@@ -76,10 +76,10 @@ pub(crate) fn forget_logs<M: Memory>(view: &View<M>) -> Result<RecoveryReport> {
 /// An upper bound of the TxIDs. They are counted from 1, and no pool lives long enough to reach it.
 const MAXIMAL_TRANSACTION: u64 = 1 << 62;
 
-/// Returns an error if a TxID or timestamp is so high that only damage can explain it. The clock, which continues from there, would overflow.
+/// Checks a TxID or timestamp.
 ///
 /// # Errors
-/// Returns [`Error::Damaged`].
+/// Returns [`Error::Damaged`] if it is so high that only damage can explain it. The clock, which continues from there, would overflow.
 pub fn check_transaction(highest: u64) -> Result<()> {
     if highest > MAXIMAL_TRANSACTION {
         return Err(Error::damaged(format!(

@@ -325,7 +325,7 @@ impl SharedLog {
     /// checkpoint runs.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(crate) fn repeat_slot<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         let (start, watermark) = (memory.load(self.start()), memory.load(self.last_transaction()));

@@ -29,7 +29,7 @@ impl SharedLog {
     /// Waits until the transaction with this TxID and all before it are durable in the log. Leads a flush if no other thread does.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned), after which the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier; the outcome is unknown then.
     pub(crate) fn wait_durable<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<()> {
         let memory = &view.memory;
         self.wait_flushed(view, false, || memory.load(self.durable_transaction()) >= transaction)
@@ -38,7 +38,7 @@ impl SharedLog {
     /// Waits until a durable block proves that all blocks below `end`, which are durable, were durable before that block was written.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(super) fn wait_marked<M: Memory>(&self, view: &View<M>, end: u64) -> Result<()> {
         let memory = &view.memory;
         self.wait_flushed(view, true, || memory.load(self.marked()) >= end)

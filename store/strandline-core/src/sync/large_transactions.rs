@@ -35,7 +35,7 @@ impl SharedLog {
     /// Takes a checkpoint, and prevents others until [`SharedLog::end_alone`]. The caller prevents all commits, and is not in commit itself.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned). Nothing is prevented then.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier. Nothing is prevented then.
     pub(crate) fn begin_alone<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         self.keep_checkpoints(memory);
@@ -63,7 +63,7 @@ impl SharedLog {
     /// Writes all dirty pages, after the journal. The first `durable` granules of the journal are durable already.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(crate) fn write_alone<M: Memory>(
         &self,
         view: &View<M>,
@@ -172,7 +172,7 @@ impl SharedLog {
     /// Ends what [`SharedLog::begin_alone`] has begun. When this returns, transaction `transaction` is durable in the heap file.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned), after which the outcome is unknown.
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier; the outcome is unknown then.
     pub(crate) fn end_alone<M: Memory>(
         &self,
         view: &View<M>,
@@ -216,7 +216,7 @@ impl SharedLog {
     /// Finds the journal of a large transaction that a crash has interrupted. The newest slot has this generation.
     ///
     /// # Errors
-    /// Returns [`Error::Damaged`](crate::Error::Damaged).
+    /// Returns [`Error::Damaged`](crate::Error::Damaged) if the journal is damaged.
     pub(super) fn find_journal<M: Memory>(&self, view: &View<M>, generation: u64) -> Result<Option<Journal>> {
         let memory = &view.memory;
         let [granules, of, checksum] =

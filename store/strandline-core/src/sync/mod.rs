@@ -55,6 +55,6 @@ pub(crate) use recovery::is_older_log;
 pub use recovery::{LogHeader, SyncRecoveryReport, create, read_log_header};
 pub use repair::log_blocks;
 pub(crate) use repair::{
-    OwnLog, damaged_log, damaged_slots, log_identity, log_of_heap, mend_log_header, was_used,
+    OwnLog, damaged_log, damaged_slots, log_identity, log_of_heap, repair_log_header, was_used,
 };
 pub use shared_log::SharedLog;

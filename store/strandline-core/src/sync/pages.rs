@@ -220,7 +220,7 @@ impl SharedLog {
     /// Makes holes that were punched into the heap file durable.
     ///
     /// # Errors
-    /// Returns [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(crate) fn flush_holes<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         memory.flush_file().map_err(|error| self.poison(memory, Failure::HeapFlush, &error))

@@ -70,7 +70,7 @@ impl SyncParameters {
     /// Checks that such a ring is possible.
     ///
     /// # Errors
-    /// Returns [`Error::Parameter`].
+    /// Returns [`Error::Parameter`] if it is not.
     pub fn check(&self) -> Result<()> {
         if !(MINIMAL_RING..=MAXIMAL_RING).contains(&self.ring_blocks)
             || self.initial_ring_blocks < MINIMAL_RING

@@ -157,7 +157,7 @@ impl SharedLog {
     /// if the log has no room for such a block, and the pages must not be written past it.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(crate) fn wait_for_freed<M: Memory>(&self, view: &View<M>, transaction: u64) -> Result<bool> {
         let memory = &view.memory;
         if memory.omitted(Step::PastLogDurable) {
@@ -252,7 +252,7 @@ impl SharedLog {
     /// Returns whether it has written.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(crate) fn write_unless_backup<M: Memory>(
         &self,
         view: &View<M>,
@@ -276,7 +276,7 @@ impl SharedLog {
     /// last page becomes zeros. The pages are settled, and only the caller uses them.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     fn write_past_log<M: Memory>(&self, view: &View<M>, at: PersistentAddress, words: &[u64]) -> Result<()> {
         const PAGE_WORDS: usize = PAGE_BYTES as usize / 8;
         let (memory, device, heap) = (&view.memory, self.device(view)?, DeviceFile::Heap);
@@ -312,7 +312,7 @@ impl SharedLog {
     /// Waits until the writes past the log are durable.
     ///
     /// # Errors
-    /// [`Error::Poisoned`](crate::Error::Poisoned).
+    /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.
     pub(crate) fn flush_past_log<M: Memory>(&self, view: &View<M>) -> Result<()> {
         let memory = &view.memory;
         if memory.omitted(Step::PastLogFlush) {

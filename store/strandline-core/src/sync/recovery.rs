@@ -15,10 +15,9 @@
 //!    killed process or a failed flush has left it, and a power failure would remove it. (The slot is written too, because the next slot overwrites
 //!    the other one, which may be the only one on the medium. If sectors are written atomically this is not necessary, but it costs only one write.)
 //! 4. If a large transaction was interrupted, restore its journal's granules (`large_transactions.rs`). Replay the transactions into memory
-//!    in portions, and write
-//!    each page that they store to, changed or not, to the heap file; flush. Give back written pages over the memory bound. Unchanged pages are
-//!    written as well, because new contents that are already visible may be only in the page cache. The same holds for the file's length: if the file
-//!    is longer than necessary, its last page is written again.
+//!    in portions, and write each page that they store to, changed or not, to the heap file; flush. Release written pages over the memory bound.
+//!    Unchanged pages are written as well, because new contents that are already visible may be only in the page cache. The same holds for the file's
+//!    length: if the file is longer than necessary, its last page is written again.
 //! 5. Write the new life durably to the log's header. Then write a slot with S + N, the highest accepted TxID and this life over the older slot;
 //!    flush. Each block number of an earlier life is below the S + N of its durable slot and is marked with another life, so that no remaining block
 //!    can ever fit again ([`block`](super::block)).

@@ -74,7 +74,7 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
 ///
 /// # Errors
 /// Returns the device's error.
-pub(crate) fn mend_log_header(
+pub(crate) fn repair_log_header(
     device: &dyn Device,
     OwnLog { identity, slot: CheckpointSlot { life, start, ring, .. }, .. }: OwnLog,
 ) -> io::Result<bool> {

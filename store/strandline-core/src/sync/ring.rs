@@ -112,9 +112,10 @@ impl SharedLog {
         (larger > ring).then_some(larger)
     }
 
-    /// Enlarges the ring if the disk has room and no needed block would have to move. If one would, takes a checkpoint so that no block is needed,
-    /// but only if a thread waits for the larger ring, or if `blocks` is not a multiple of the present size, since a later attempt might fail as
-    /// well. Returns whether the ring is larger now. The calling thread is in no transaction; it should call this after a checkpoint.
+    /// Enlarges the ring to `blocks` blocks. Extends the file and takes a checkpoint. If a needed block would still have to move, takes another one
+    /// while commits wait, after which no block is needed, but only if a thread waits for the larger ring, or if `blocks` is not a multiple of the
+    /// present size, since a later attempt might fail as well. Returns false if the ring is large enough already, if the disk has no room, or if it
+    /// should be tried later. The calling thread is in no transaction.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`](crate::Error::Poisoned) if the device failed, now or earlier.

@@ -27,8 +27,8 @@
 //! closes the gate, waits only for processors. Under the latch there is no input or output either, no
 //! allocation, and no code that could panic.
 //!
-//! Transactions that wait for room do so in a queue: later ones wait behind earlier ones, so that a transaction with many records
-//! does not starve.
+//! A transaction that finds no room takes the latch `queue` and waits with it. While it is held, every later transaction waits for this latch
+//! before it reserves, so that one with many records does not starve. The latch is not first-in-first-out.
 //!
 //! # Failure
 //!
@@ -463,7 +463,7 @@ impl SharedLog {
         self.poisoning(memory, "waiting for room in the log", wait, || unlock(memory, self.queue()))
     }
 
-    /// Waits until there is room. The caller is the first in the queue.
+    /// Waits until there is room. The caller holds the latch `queue`.
     fn wait_and_reserve<M: Memory>(&self, view: &View<M>, blocks: u64) -> Result<()> {
         let memory = &view.memory;
         let wait = Wait::of(memory, Awaited::Rights);
@@ -525,7 +525,7 @@ impl SharedLog {
     /// latch, which [`append`](SharedLog::append) or [`leave_unchanged`](SharedLog::leave_unchanged) releases.
     ///
     /// # Errors
-    /// Returns [`Error::TransactionTooLarge`] if the transaction does not fit the ring, and [`Error::Poisoned`]. Nothing is held or published then.
+    /// Returns [`Error::TransactionTooLarge`] if the transaction does not fit the ring, and [`Error::Poisoned`] if the device failed. Nothing is held or published then.
     pub(crate) fn enter<M: Memory>(&self, view: &View<M>, slot: Slot, records: u64) -> Result<Reservation> {
         let memory = &view.memory;
         let blocks = Self::blocks_for(records);

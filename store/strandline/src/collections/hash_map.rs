@@ -4,7 +4,7 @@
 //! header   word 0 tag · words 1 to 4 the header of the key-value store. Bits 16 to 63 of word 4 are the address of the counters, 0 if there are none
 //! ```
 //!
-//! A map with the smallest number of buckets gets its counters when the first bucket becomes a further table. Until then it has few keys, and a
+//! A map with the smallest number of buckets gets its counters when one of its buckets becomes a further table for the first time. Until then it has few keys, and a
 //! walk counts them.
 
 use std::borrow::Borrow;

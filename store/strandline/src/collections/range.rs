@@ -136,7 +136,7 @@ impl Batch {
                 }
             };
             if !self.is_beyond(pair, ascending) {
-                return Err(astray(tx));
+                return Err(fail_out_of_order(tx));
             }
             self.pairs.push(pair);
             if self.pairs.len() == limit || self.used >= FULL {
@@ -232,7 +232,7 @@ impl Ahead {
 }
 
 #[cold]
-fn astray(tx: &mut impl Read) -> Abort {
+fn fail_out_of_order(tx: &mut impl Read) -> Abort {
     tx.fail(Error::damaged("a key of an ordered map is out of order"))
 }
 
@@ -273,7 +273,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
             // A page may be damaged. A key outside the bounds would be fetched twice.
             let ends = [found.pairs.first(), found.pairs.last()].into_iter().flatten();
             if ends.copied().any(|pair| !contains(bounds, found.key(pair))) {
-                return Err(astray(tx));
+                return Err(fail_out_of_order(tx));
             }
             Ok(())
         })?;

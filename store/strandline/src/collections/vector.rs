@@ -74,8 +74,8 @@ struct Header {
 
 /// Returns the segment of an element, and the element's index in this segment.
 fn place(index: u64) -> (u64, u64) {
-    // Without its tag each segment would start at a multiple of `FIRST`. The tags move later segments forward, so that the segment may be the next
-    // one.
+    // Without tags, segment k would begin at element `FIRST` · (2^k − 1). With its tag each segment has one element fewer, so that later segments
+    // begin at lower indices, and the element may be in the next segment.
     let least: u64 = (index / FIRST + 1).ilog2().into();
     let segment = least + u64::from(index >= first_of(least + 1));
     (segment, index - first_of(segment))

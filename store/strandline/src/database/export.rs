@@ -28,7 +28,7 @@ impl<'t> Rows<'t> {
     fn new(about: &'t TableDescription) -> Result<Self> {
         let codec = RowCodec::new(about).map_err(|type_name| {
             Error::Unsupported(format!(
-                "the table `{}` holds {type_name}, which only its program can read",
+                "the table `{}` with {type_name}, which only its program can read",
                 about.name
             ))
         })?;
@@ -108,8 +108,9 @@ fn show<'p>(
 
 impl<C: Control<Memory = Native>> Database<C> {
     /// Calls `row` for each row of the table `name`, in order and as they are at one moment, whatever their types, and returns the number of rows. A
-    /// row is a key with its value, or `()` with an item of a queue. `row` is called once for each row, outside a transaction. If it returns an
-    /// error, the dump stops and returns that error.
+    /// row is a key with its value, or `()` with an item of a queue. `row` is called once for each row, while other transactions run. If it
+    /// returns an error, the dump stops and returns that error. If the database is open for reading only, `row` runs inside a transaction, so that a
+    /// method that begins another one returns [`Error::Nested`].
     ///
     /// ```
     /// # use strandline::*;
@@ -339,8 +340,8 @@ impl<C: Control<Memory = Native>> Database<C> {
         let write = Rows::new(about)?;
         if write.codec.key.has_handles() || write.codec.value.has_handles() {
             return Err(Error::Unsupported(format!(
-                "the table `{}` holds pointers ({}), which mean nothing in another pool",
-                about.name, about.value
+                "copying pointers ({}) of the table `{}` to another pool",
+                about.value, about.name
             )));
         }
         // The description may claim a layout that its types do not have. Values must not be stored under that layout.

@@ -61,9 +61,9 @@ use value_ref::Value;
 /// serializable: after a conflict, one of them runs again. A closure must therefore have no side effects that cannot be repeated.
 ///
 /// Inside a transaction, on the thread that runs it, every method that waits or begins a transaction of the same database returns [`Error::Nested`]
-/// and does nothing. Allowed are only [`catalogue`](Database::catalogue), [`path`](Database::path), [`recovery`](Database::recovery),
-/// [`space`](Database::space), [`statistics`](Database::statistics), [`snapshot_usage`](Database::snapshot_usage), and [`later`](Database::later),
-/// whose `write` returns the error.
+/// and does nothing. The others are [`id`](Database::id), [`catalogue`](Database::catalogue), [`path`](Database::path),
+/// [`recovery`](Database::recovery), [`space`](Database::space), [`statistics`](Database::statistics), [`snapshot_usage`](Database::snapshot_usage),
+/// and [`later`](Database::later), whose `write` returns the error.
 ///
 /// # Who waits for whom
 ///

@@ -41,7 +41,7 @@ use strandline_core::memory::{Native, PersistentAddress};
 /// are in use. A thread that runs many transactions keeps one with [`Store::session`].
 ///
 /// Inside a transaction, on the thread that runs it, every method that waits or begins a transaction of the same store returns [`Error::Nested`] and
-/// does nothing. Allowed are only [`path`](Store::path), [`recovery`](Store::recovery), [`space`](Store::space), [`statistics`](Store::statistics),
+/// does nothing. The others are [`path`](Store::path), [`recovery`](Store::recovery), [`space`](Store::space), [`statistics`](Store::statistics),
 /// [`snapshot_usage`](Store::snapshot_usage) and [`later`](Store::later), whose `write` returns the error.
 ///
 /// ```

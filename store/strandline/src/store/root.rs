@@ -154,8 +154,7 @@ pub(crate) fn visit_description<'p, C: Control>(
 pub(crate) fn described_schema<C: Control>(tx: &View<'_, C>, found: &RootDescription) -> Result<Schema> {
     if found.schema.is_null() {
         return Err(Error::Unsupported(
-            "the pool has no description of its root's types: only the program that wrote it can read it"
-                .into(),
+            "a root whose types the pool does not describe; use the program that wrote it".into(),
         ));
     }
     schema(tx, found)

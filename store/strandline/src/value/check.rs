@@ -342,7 +342,7 @@ fn dangling(at: PersistentAddress, expected: &Name) -> String {
 
 /// Returns the error for a walk by descriptions that cannot be complete.
 fn unreadable(type_name: &str) -> Error {
-    Error::Unsupported(format!("the pool holds {type_name}, which only its program can read"))
+    Error::Unsupported(format!("values of type {type_name}, which only their program can read"))
 }
 
 impl<'v, 'p> Checker<'v, 'p> {

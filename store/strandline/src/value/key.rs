@@ -134,7 +134,6 @@ impl KeyBytes {
     note = "for a type of another crate: enable strandline's feature for it (`uuid`, `chrono`, `time`, `jiff`), or put `#[persist(with = module)]` on the field"
 )]
 ///
-///
 /// # Safety
 /// [`write_key`](KeyRef::write_key) must write the bytes that the key type itself writes for an equal key, since a table stores them as that key.
 /// `#[derive(Key)]` guarantees this.

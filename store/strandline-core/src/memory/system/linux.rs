@@ -105,8 +105,8 @@ pub fn wait(word: &AtomicU32, value: u32, most: Option<Duration>) -> bool {
         tv_nsec: most.subsec_nanos().into(),
     });
     let most = most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // Other errors mean that the word has changed, or a signal. Like a wake-up, they make the caller check again. SAFETY: the word is
-    // borrowed for the whole call, which reads it atomically, and so is the time, if there is one.
+    // Other errors mean that the word has changed, or a signal. Like a wake-up, they make the caller check again.
+    // SAFETY: the word is borrowed for the whole call, which reads it atomically, and so is the time, if there is one.
     let woken = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, most) };
     woken != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT)
 }

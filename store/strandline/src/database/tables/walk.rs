@@ -94,7 +94,7 @@ impl<'p> Held<'p> {
             if show.is_some() {
                 let Self { key, value, .. } = self;
                 return Err(Error::Unsupported(format!(
-                    "the table `{name}` holds {value} by {key}, which only its program can read"
+                    "reading the table `{name}` of {value} by {key}, which only its program can read"
                 )));
             }
             self.structure.visit(checker)?;

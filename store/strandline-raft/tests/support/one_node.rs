@@ -90,7 +90,7 @@ impl RaftNetwork<Types> for Nobody {
 }
 
 /// Starts a group of one node. The node leads it when this returns.
-pub async fn alone(db: Database, group: u64) -> Raft {
+pub async fn start_one_node(db: Database, group: u64) -> Raft {
     let (log, machine) = strandline_raft::open(db, group, Texts).expect("the group opens");
     let config = Arc::new(Config::default().validate().expect("the defaults are valid"));
     let raft = Raft::new(1, config, Nobody, log, machine).await.expect("Raft starts");
