@@ -323,8 +323,8 @@ impl WriteSet {
         self.indexed = self.length;
     }
 
-    /// Returns where the index is first looked at for the line of `at`. Eight adjacent lines, which are often written together, have places in one line
-    /// of the index.
+    /// Returns the place of the index at which the search for the line of `at` begins. Eight adjacent lines, which are often written together, have
+    /// adjacent places, in one or two cache lines.
     fn hash(at: PersistentAddress) -> usize {
         let line = at.offset() / LINE_BYTES;
         let eight = (line / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

@@ -66,6 +66,43 @@ fn key(random: &mut fastrand::Rng, kind: u64) -> Vec<u8> {
 }
 
 #[test]
+fn a_cell_does_not_leave_a_page_with_too_much_garbage() {
+    let (_pool, mut worker, _) = tree(4096);
+    let (header, tree) = worker
+        .run(|tx| {
+            let header = tx.alloc(16)?;
+            Ok((header, PageTree::create_at(tx, header, 4096)?))
+        })
+        .unwrap();
+    worker
+        .run(|tx| {
+            for number in 0..100_u64 {
+                let key = number.to_be_bytes();
+                let place = tree.locate(tx, &key)?;
+                tree.insert(tx, place, &key, &[number], 8)?;
+            }
+            // As much garbage as there are words behind the first cell: the head by itself is possible.
+            let root = PersistentAddress::new(tx.read(header)?);
+            let [head, counts] = tx.read_array(root)?;
+            let words_of_cells = (head >> 8 & 0xffff) - (counts >> 16 & 0xffff);
+            tx.write(root.word(1), counts & !(0xffff << 32) | words_of_cells << 32)
+        })
+        .unwrap();
+    let key = 50_u64.to_be_bytes();
+    let replaced = worker.run(|tx| {
+        let place = tree.locate(tx, &key)?;
+        tree.replace(tx, place, &key, &[1, 2, 3], 24)
+    });
+    let removed = worker.run(|tx| {
+        let place = tree.locate(tx, &key)?;
+        tree.remove(tx, place)
+    });
+    for changed in [replaced, removed] {
+        assert!(changed.unwrap_err().to_string().contains("more garbage"));
+    }
+}
+
+#[test]
 fn it_is_a_sorted_map() {
     for (round, page_bytes) in (0..20).zip([512, 4096, 1024].into_iter().cycle()) {
         let mut random = fastrand::Rng::with_seed(round);

@@ -14,8 +14,8 @@
 //!
 //! Every written word is a log record. So a cell stays where it was put, and an insertion writes only the cell, one word of its page's
 //! head, and one or two slot words. Slot words need not be full: a full one hands a slot to its neighbour, or is split into two. A removal
-//! leaves garbage behind. A later cell uses a gap in the garbage that is large enough; if none is but all together are, the page is
-//! compacted.
+//! leaves garbage behind. A later cell uses a gap in the garbage that is large enough. The page is compacted if none is but all
+//! together are, and if it has so many cells and so much garbage that this costs less than the search for a gap.
 //!
 //! The value of a cell in an inner page is the address of a child. The cell's key is not greater than any key in that child; the first cell
 //! of each inner page has an empty key. The key that separates two leaves is as short as possible.

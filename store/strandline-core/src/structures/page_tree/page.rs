@@ -13,7 +13,7 @@ use crate::transaction::{Abort, Read, Transaction};
 const MAGIC: u64 = 0x5b_1e_9a_6e;
 /// The number of words in the largest page.
 const MOST_WORDS: usize = 512;
-/// A page of more cells than these is compacted as soon as a good part of it is garbage.
+/// A page of more cells than these is compacted, rather than searched for a gap, once its garbage is at least a quarter of the words in use.
 const MANY_CELLS: u64 = 32;
 /// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
@@ -98,6 +98,9 @@ impl Page {
     ) -> Result<PersistentAddress, Abort> {
         let at = tx.alloc(8 * words)?;
         let used: usize = cells.iter().map(|cell| cell.len()).sum();
+        if !Self::holds(words, cells.len(), used as u64) {
+            return Err(KIND.damaged(tx, at, "more cells than it has room for"));
+        }
         let begin = words - used as u64;
         let mut offset = begin;
         let mut offsets = Vec::with_capacity(cells.len());
@@ -143,17 +146,17 @@ impl Page {
     pub fn room_for(&self, tx: &mut impl Read, slots: &Slots, cell: usize) -> Result<Option<u64>, Abort> {
         match self.between() {
             Some(between) if between >= cell as u64 => Ok(Some(self.begin - cell as u64)),
-            Some(_) if self.garbage >= cell as u64 && !self.is_worth_compacting() => {
+            Some(_) if self.garbage >= cell as u64 && !self.is_worth_compacting(cell) => {
                 self.gap(tx, slots, cell as u64)
             }
             _ => Ok(None),
         }
     }
 
-    /// Returns whether compaction costs less than the search for a gap at each of the insertions for which it makes room: the search looks at all
-    /// cells.
-    fn is_worth_compacting(&self) -> bool {
-        self.cells > MANY_CELLS && self.garbage >= self.used() / 4
+    /// Returns whether compaction makes room for a cell of `cell` words, and costs less than the searches for a gap at this insertion and the next
+    /// ones: such a search looks at all cells.
+    fn is_worth_compacting(&self, cell: usize) -> bool {
+        self.cells > MANY_CELLS && self.garbage >= self.used() / 4 && self.would_have_room(cell)
     }
 
     /// Returns the first gap of `words` words among the cells.
@@ -313,7 +316,7 @@ impl Page {
         if rest != 0 {
             KIND.check_block(tx, self.at, self.words)?;
             let cell = self.cell(tx, offset_in(word, usize::from(place.index)))?;
-            self.count_removed(cell.offset, cell.words());
+            self.count_removed(tx, cell.offset, cell.words())?;
             tx.write(at, rest)?;
             self.store_counts(tx)?;
             return Ok(place);
@@ -421,7 +424,7 @@ impl Page {
         };
         let words = self.cell(tx, offset)?.words();
         slots.remove(place);
-        self.count_removed(offset, words);
+        self.count_removed(tx, offset, words)?;
         if slots.0.is_empty() {
             (self.begin, self.garbage, self.cells) = (self.words, 0, 0);
         }
@@ -429,13 +432,17 @@ impl Page {
     }
 
     /// Counts a cell of `words` words at `offset` as removed.
-    fn count_removed(&mut self, offset: u64, words: u64) {
+    fn count_removed(&mut self, tx: &mut impl Read, offset: u64, words: u64) -> Result<(), Abort> {
         self.cells = self.cells.saturating_sub(1);
         if offset == self.begin {
             self.begin += words;
         } else {
             self.garbage += words;
         }
+        if self.garbage > self.words - self.begin {
+            return Err(KIND.damaged(tx, self.at, "more garbage than there is room for"));
+        }
+        Ok(())
     }
 
     /// Removes the cell at a place.
@@ -461,6 +468,9 @@ impl Page {
         let mut taken = Vec::with_capacity(numbers.len());
         for offset in slots.offsets_of(numbers.clone()) {
             taken.push(self.cell(tx, offset)?.load(tx)?);
+        }
+        if taken.len() != numbers.len() {
+            return Err(KIND.damaged(tx, self.at, "a gap among its slots"));
         }
         for number in numbers.rev() {
             let place = slots.number(number);
