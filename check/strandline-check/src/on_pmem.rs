@@ -14,7 +14,7 @@ use crate::finding::{Finding, Performance, Trials};
 use crate::pmem::{Pmem, PmemState, Repair, VOLATILE_BYTES};
 use crate::x86::cause::Case;
 use crate::x86::checked_program::{self, CheckedProgram, Explored, Interleaving, ProgramJudge, Reach, Run};
-use crate::x86::invariant_coverage::{Object, unnoticed};
+use crate::x86::invariant_coverage::{Object, uncovered};
 use crate::x86::panics::catch_panic;
 use crate::x86::replay::Replay;
 use crate::x86::trace::Trace;
@@ -70,7 +70,7 @@ impl Target for OnPmem {
         let finding = check.finding(&explored, setting, &repaired);
         let notes = match (&finding, replayed) {
             (None, None) => {
-                check.with_program(&[], setting, |checked| unnoticed(checked, |trace| check.objects(trace)))
+                check.with_program(&[], setting, |checked| uncovered(checked, |trace| check.objects(trace)))
             }
             _ => Vec::new(),
         };

@@ -87,8 +87,8 @@ impl Registry {
         Self { workloads: Workloads::new(joined(self.workloads.iter(), more)), ..self }
     }
 
-    /// Returns the software scheme with this name, in one of its modes; also BPPM as applications have it, which is in no list of schemes, since
-    /// its pools are BPPM's.
+    /// Returns the software scheme with this name, in one of its modes. Also accepts `strandline`, BPPM as applications use it. No list
+    /// has it, because its pools are BPPM's.
     ///
     /// # Errors
     /// Returns an error that lists the known names if there is none.

@@ -45,7 +45,7 @@ impl FromStr for Keys {
 /// The exponent of YCSB's Zipf distribution.
 const EXPONENT: f64 = 0.99;
 
-/// How many threads can have keys of their own.
+/// The number of parts, which is the maximum of threads with keys of their own.
 const PARTS: u64 = 64;
 
 /// One thread's choice of keys below a number.

@@ -80,13 +80,13 @@ pub fn schemes(schemes: Schemes) -> Vec<Entry> {
 const WORDS: Entry = Entry {
     name: "strandline",
     source: "reference",
-    description: "bppm compiled into the workload, as applications have it; schemes are called through one and the same dispatch",
+    description: "bppm compiled into the workload, as applications have it; other schemes are called through dynamic dispatch",
 };
 
 const SINGLE_WRITER: Entry = Entry {
     name: "strandline+single-writer",
     source: "reference",
-    description: "the same, one writer at a time instead of STM",
+    description: "strandline with one writer at a time instead of STM",
 };
 
 const TYPES: Entry = Entry {
@@ -98,7 +98,7 @@ const TYPES: Entry = Entry {
 const TYPES_SINGLE_WRITER: Entry = Entry {
     name: "strandline-types+single-writer",
     source: "reference",
-    description: "the same, one writer at a time instead of STM",
+    description: "strandline-types with one writer at a time instead of STM",
 };
 
 /// References that are measured beside the schemes, in rows of the same form.

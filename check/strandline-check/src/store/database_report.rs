@@ -65,7 +65,7 @@ pub(super) fn story(checked: &CheckedProgram<'_>, bridge: &Bridge, run: &Run, br
     for (_, thread, what) in lines.drain(left_out..) {
         let what = match what {
             Step::Commits(number) => {
-                let told = tell(bridge, number, &commits[number - 1]);
+                let told = describe(bridge, number, &commits[number - 1]);
                 if number > survived {
                     story.lost.push(told.clone());
                 }
@@ -141,7 +141,7 @@ fn places(lines: &[(u32, usize, Step)], commits: &[Commit], survived: usize) -> 
 /// Returns the rows of the database whose contents have the number `held`.
 fn tables(bridge: &Bridge, held: u64) -> Vec<String> {
     let mut told: Vec<String> =
-        rows(bridge, held).into_iter().flat_map(|(name, table)| table.tell(&name)).collect();
+        rows(bridge, held).into_iter().flat_map(|(name, table)| table.describe(&name)).collect();
     if told.len() > LONGEST {
         let more = told.len() - LONGEST;
         told.truncate(LONGEST);
@@ -161,7 +161,7 @@ fn recovery(bridge: &Bridge, recoveries: &[Recovery]) -> Vec<String> {
             }
         };
         let told = recovery.commits.iter().take(done).enumerate();
-        lines.extend(told.map(|(at, commit)| tell(bridge, at + 1, commit)));
+        lines.extend(told.map(|(at, commit)| describe(bridge, at + 1, commit)));
         if at + 1 < recoveries.len() {
             lines.push(format!(
                 "power fails in recovery, which runs again ({done} of its transactions survive)"
@@ -172,14 +172,14 @@ fn recovery(bridge: &Bridge, recoveries: &[Recovery]) -> Vec<String> {
 }
 
 /// Describes a transaction in one line.
-fn tell(bridge: &Bridge, number: usize, commit: &Commit) -> String {
+fn describe(bridge: &Bridge, number: usize, commit: &Commit) -> String {
     let (before, after) = (rows(bridge, commit.from), rows(bridge, commit.to));
     let mut changes = Vec::new();
     for (name, table) in &after {
         match before.get(name) {
             None => {
                 changes.push(format!("{name} is made"));
-                changes.extend(table.tell(name));
+                changes.extend(table.describe(name));
             }
             Some(old) => changes.extend(table.changes(name, old)),
         }
@@ -235,7 +235,7 @@ fn rows(bridge: &Bridge, number: u64) -> BTreeMap<String, Rows> {
 
 impl Rows {
     /// Describes all rows.
-    fn tell(&self, name: &str) -> Vec<String> {
+    fn describe(&self, name: &str) -> Vec<String> {
         match self {
             Self::Table(rows) => rows.iter().map(|(key, value)| format!("{name}[{key}] = {value}")).collect(),
             Self::Others(rows) if rows.is_empty() => Vec::new(),
@@ -260,7 +260,7 @@ impl Rows {
                 vec![format!("{name}: [{}] → [{}]", before.join(", "), rows.join(", "))]
             }
             (Self::Others(_), Self::Others(_)) => Vec::new(),
-            _ => self.tell(name),
+            _ => self.describe(name),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::finding::{Finding, FindingKind};
 use crate::x86::Crashed;
 use crate::x86::checked_program::{self, CheckedProgram, Explored, Interleaving, ProgramJudge, Run};
 use crate::x86::explorer::{Broken, Explorer};
-use crate::x86::invariant_coverage::unnoticed;
+use crate::x86::invariant_coverage::uncovered;
 use crate::x86::panics::{Stopped, catch_panic};
 use crate::x86::replay::Replay;
 use bridge::Bridge;
@@ -212,7 +212,7 @@ impl Target for OnDatabase {
         let finding = check.finding(&checked, bridge, &mut explored);
         let (counts, time) = (explored.counts, began.elapsed());
         let notes = match (&finding, histories.replayed()) {
-            (None, None) => unnoticed(&checked, |_| Vec::new()),
+            (None, None) => uncovered(&checked, |_| Vec::new()),
             _ => Vec::new(),
         };
         Outcome { counts, coverage, time, finding, performance: Vec::new(), races: Vec::new(), notes }

@@ -20,7 +20,7 @@ pub(crate) type Object = (String, Vec<u32>);
 
 /// Tries wrong states: it inverts the words of each of `objects`, and takes the initial memory after a program that has acknowledged something.
 /// Returns a sentence for each one that the invariant accepts.
-pub(crate) fn unnoticed(
+pub(crate) fn uncovered(
     checked: &CheckedProgram<'_>,
     objects: impl FnOnce(&Trace) -> Vec<Object>,
 ) -> Vec<String> {

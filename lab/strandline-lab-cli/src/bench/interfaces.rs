@@ -73,22 +73,19 @@ pub fn workloads() -> impl Iterator<Item = &'static str> {
     COLUMNS.iter().enumerate().filter(is_new).map(|(_, column)| column.workload.name)
 }
 
-/// Returns the plan of each column of these workloads, like `plan` in all else.
-///
-/// # Errors
-/// Returns an error if `plan` cannot be made.
+/// Returns a plan for each column of these workloads: a copy of `plan` with the column's sizes and the interfaces' systems.
 pub fn plans(
     interfaces: &[Interface],
     workloads: &[WorkloadKind],
-    plan: impl Fn() -> Result<Plan, Failure>,
-) -> Result<Vec<(&'static Column, Plan)>, Failure> {
+    plan: &Plan,
+) -> Vec<(&'static Column, Plan)> {
     let of_column = |column: &'static Column| {
-        let plan = plan()?;
+        let plan = plan.clone();
         let Column { operations, read_percent, .. } = *column;
         let sizes = Sizes { operations, read_percent, ..plan.sizes };
         let chosen = Interface::value_variants().iter().filter(|interface| interfaces.contains(interface));
         let systems = chosen.flat_map(|interface| interface.systems()).collect();
-        Ok((column, Plan { systems, workloads: vec![column.workload], sizes, ..plan }))
+        (column, Plan { systems, workloads: vec![column.workload], sizes, ..plan })
     };
     COLUMNS.iter().filter(|column| workloads.contains(&column.workload)).map(of_column).collect()
 }
@@ -104,11 +101,11 @@ pub struct Cell {
     threads: u64,
     /// The persistence domain's name.
     domain: String,
-    /// How often it was measured.
+    /// The number of rounds.
     rounds: usize,
     /// Transactions per second of the threads' processor time: the median, the lowest and the highest round.
     tx_per_processor_s: Spread,
-    /// That as a share of the engine's in the same round and under the same control; absent in the engine's own rows, and if the engine was not
+    /// The rate as a share of the engine's in the same round and under the same control. Absent in the engine's rows, and if the engine was not
     /// measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     of_engine: Option<Spread>,
@@ -164,7 +161,7 @@ pub fn measure(plans: &[(&Column, Plan)], progress: &ProgressBar) -> Result<Vec<
     Ok(cells)
 }
 
-/// Returns the table, which is one of Markdown, with the explanations that its readers need.
+/// Returns the table in Markdown, with a note on how to read it.
 pub fn table(plan: &Plan, cells: &[Cell]) -> String {
     let columns = COLUMNS.iter().filter(|column| cells.iter().any(|cell| cell.workload == column.name));
     let columns: Vec<&str> = columns.map(|column| column.name).collect();
@@ -203,10 +200,15 @@ pub fn table(plan: &Plan, cells: &[Cell]) -> String {
             row(name, &|cell| cell.of_engine.filter(|_| cell.control == control).map(with_spread));
         }
     }
+    // After an interruption, some cells have fewer rounds than were planned.
+    let rounds = cells.iter().map(|cell| cell.rounds);
+    let rounds = match (rounds.clone().min().unwrap_or(0), rounds.max().unwrap_or(0)) {
+        (least, most) if least < most => format!("{least} to {most}"),
+        (_, most) => most.to_string(),
+    };
     format!(
-        "{table}\n\nMedians of {} rounds of {} s, in which the rows take turns, domain {}; ±: half of the range of the rounds. A share\n\
+        "{table}\n\nMedians of {rounds} rounds of {} s, in which the rows take turns, domain {}; ±: half of the range of the rounds. A share\n\
          is the median of the rounds' shares.\n",
-        plan.repetitions,
         plan.duration.as_secs_f64(),
         plan.domain.name(),
     )
@@ -244,19 +246,17 @@ impl Page {
         Ok(Self { path: path.to_owned(), before: text[..from].into(), after: text[to..].into() })
     }
 
+    /// Returns the page's path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Writes the command of this program, the processor and the table into the block.
     ///
     /// # Errors
     /// Returns an error if the page cannot be written.
     pub fn write(&self, table: &str) -> Result<(), Failure> {
-        let mut arguments = std::env::args().skip(1);
-        let mut command = "cargo run --release -p strandline-lab-cli --".to_owned();
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--page" => drop(arguments.next()),
-                other => command = format!("{command} {other}"),
-            }
-        }
+        let command = command(std::env::args().skip(1));
         let Machine { cores, processor, .. } = Machine::here();
         let text = format!(
             "{}```sh\n{command}\n```\n\n{cores} cores, {processor}.\n\n{table}\n{}",
@@ -264,6 +264,19 @@ impl Page {
         );
         std::fs::write(&self.path, text).map_err(Failure::io(format!("write {}", self.path.display())))
     }
+}
+
+/// Returns the command that measures again with these arguments of this program, without the page.
+fn command(mut arguments: impl Iterator<Item = String>) -> String {
+    let mut command = "cargo run --release -p strandline-lab-cli --".to_owned();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--page" => drop(arguments.next()),
+            other if other.starts_with("--page=") => {}
+            other => command = format!("{command} {other}"),
+        }
+    }
+    command
 }
 
 #[cfg(test)]
@@ -280,6 +293,23 @@ mod tests {
             rounds: 6,
             tx_per_processor_s: Spread { low: 0.9 * median, median, high: 1.1 * median },
             of_engine: (interface == Interface::Types).then(|| Spread::exactly(0.5)),
+        }
+    }
+
+    fn plan() -> Plan {
+        Plan {
+            workloads: Vec::new(),
+            systems: Vec::new(),
+            threads: vec![1],
+            domain: strandline_core::Domain::Flush,
+            instruction: None,
+            sizes: Sizes::default(),
+            log_bytes: 1 << 20,
+            latency: false,
+            duration: std::time::Duration::from_millis(500),
+            repetitions: 6,
+            pool: None,
+            seed: 1,
         }
     }
 
@@ -309,23 +339,7 @@ mod tests {
 
     #[test]
     fn the_table_has_a_column_for_each_workload_that_was_measured() {
-        let plans = plans(&[Interface::Types], &[&SPS, &HASH], || {
-            Ok(Plan {
-                workloads: Vec::new(),
-                systems: Vec::new(),
-                threads: vec![1],
-                domain: strandline_core::Domain::Flush,
-                instruction: None,
-                sizes: Sizes::default(),
-                log_bytes: 1 << 20,
-                latency: false,
-                duration: std::time::Duration::from_millis(500),
-                repetitions: 6,
-                pool: None,
-                seed: 1,
-            })
-        });
-        let plans = plans.unwrap();
+        let plans = plans(&[Interface::Types], &[&SPS, &HASH], &plan());
         let sizes = |plan: &Plan| (plan.workloads[0].name, plan.sizes.operations, plan.sizes.read_percent);
         assert_eq!(
             plans.iter().map(|(_, plan)| sizes(plan)).collect::<Vec<_>>(),
@@ -352,6 +366,28 @@ mod tests {
         assert_eq!(rows[3], ["", "types, STM", "1710 ±10%", "–", ""]);
         assert_eq!(rows[4], ["", "types / engine, STM", "0.50 ±0%", "–", ""]);
         assert!(table.contains("6 rounds of 0.5 s") && table.contains("domain flush"), "{table}");
+    }
+
+    #[test]
+    fn the_command_does_not_name_the_page() {
+        for arguments in ["bench --page p.md --interface types", "bench --page=p.md --interface types"] {
+            assert_eq!(
+                command(arguments.split(' ').map(str::to_owned)),
+                "cargo run --release -p strandline-lab-cli -- bench --interface types"
+            );
+        }
+    }
+
+    /// An interrupted measurement has fewer rounds than its plan.
+    #[test]
+    fn the_table_says_how_many_rounds_were_measured() {
+        let of = |rounds| Cell { rounds, ..cell("swaps", Interface::Types, STM, 1.0) };
+        let counts = |cells: &[Cell]| {
+            let table = table(&plan(), cells);
+            let (_, rest) = table.split_once("Medians of ").unwrap();
+            rest.split_once(" rounds").unwrap().0.to_owned()
+        };
+        assert_eq!([counts(&[]), counts(&[of(4), of(4)]), counts(&[of(6), of(2)])], ["0", "4", "2 to 6"]);
     }
 
     #[test]

@@ -35,8 +35,9 @@ use strandline_command::{interrupt, progress};
     strandline-lab bench --instructions --workload sps,hash --scheme strandline\n  \
     strandline-lab bench --interface engine,types\n\n\
     Without flags: the paper's systems on its five workloads under emulated NVM latency, then the same transactions \
-    durably on this machine's disk; about a minute. With one of the first four flags, the others choose everything by \
-    default. Names are those of `strandline-lab list`.")]
+    durably on this machine's disk; about a minute. With --scheme, --workload, --threads or --domain, one measurement \
+    runs instead. Those not given mean all schemes, all workloads, one thread, and emulated memory. Names are \
+    those of `strandline-lab list`.")]
 pub struct Arguments {
     /// Schemes, separated by commas [default: all that the domain supports]
     #[arg(long, value_delimiter = ',', value_parser = system)]
@@ -62,8 +63,8 @@ pub struct Arguments {
     /// The percentage of transactions that only look up what the others change [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = number(0..=100u64))]
     read_share: Option<u64>,
-    /// How threads choose the keys of maps: `even`, `zipfian` (popular ones more often, exponent 0.99) or `disjoint` (each has its own)
-    /// [default: even]
+    /// How threads choose the keys of maps: `even`, `zipfian` (popular ones more often, exponent 0.99) or `disjoint` (each of up to 64 threads has
+    /// its own) [default: even]
     #[arg(long, value_parser = keys)]
     keys: Option<Keys>,
     /// Time each transaction, and show percentiles; this slows the transactions down a little
@@ -104,12 +105,13 @@ pub struct Arguments {
 }
 
 /// Flags that have no effect if instructions are counted.
-const TIMED_FLAGS: [&str; 10] = [
+const TIMED_FLAGS: [&str; 11] = [
     "latency",
     "threads",
     "domain",
     "write_latency_ns",
     "ops_per_tx",
+    "read_share",
     "keys",
     "seconds",
     "pool",
@@ -201,25 +203,33 @@ impl Arguments {
                 "--interface compares processor time, and a transaction on a disk waits: choose another --domain".into(),
             ));
         }
-        let page = self.page.as_deref().map(Page::find).transpose()?;
-        let plans = interfaces::plans(&self.interface, workloads, || self.plan(&[], domain, &[1], 0.5, 6))?;
-        let Some((_, plan)) = plans.first() else {
+        let has_column = |name: &str| interfaces::workloads().any(|other| other == name);
+        if let Some(name) = self.workload.iter().find(|name| !has_column(name)) {
             return Err(Failure::Usage(format!(
-                "--interface compares {} alone",
+                "--interface has no column for {name}; choose from {}",
                 interfaces::workloads().collect::<Vec<_>>().join(", ")
             )));
-        };
+        }
+        let page = self.page.as_deref().map(Page::find).transpose()?;
+        let plan = self.plan(&[], domain, &[1], 0.5, 6)?;
+        let plans = interfaces::plans(&self.interface, workloads, &plan);
         let progress = progress::bar(plans.iter().map(|(_, plan)| plan.steps()).sum(), "measurements");
         interrupt::watch(interrupt::First::Ask)?;
         let cells = interfaces::measure(&plans, &progress)?;
         progress.finish_and_clear();
-        let table = interfaces::table(plan, &cells);
+        let table = interfaces::table(&plan, &cells);
         if self.json {
             print_json(&cells)?;
         } else {
             say!("{table}");
         }
-        page.map_or(Ok(()), |page| page.write(&table))?;
+        match page {
+            Some(page) if interrupt::is_asked() => {
+                eprintln!("note: interrupted; {} is unchanged", page.path().display());
+            }
+            Some(page) => page.write(&table)?,
+            None => {}
+        }
         Ok(Outcome::Success)
     }
 
@@ -306,8 +316,8 @@ impl Arguments {
         }
         if let Some(scheme) = self.scheme.iter().find(|scheme| !scheme.is_native()) {
             return Err(Failure::Usage(format!(
-                "{} needs what no processor has, persist barriers or a hardware scheme: it exists for check and \
-                 simulate; `strandline-lab list` says what runs here",
+                "{} cannot run on this processor: it needs persist barriers or a hardware scheme. Use `check` or \
+                 `simulate`; `strandline-lab list` says what runs here",
                 scheme.name()
             )));
         }

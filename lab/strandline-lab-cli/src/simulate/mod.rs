@@ -67,8 +67,8 @@ pub struct Arguments {
     workload: Vec<String>,
     #[command(flatten)]
     settings: Settings,
-    /// Make a run for each of these values of a key of the machine, or of one of the numbers above (threads=1,2,4), on all processors. May be
-    /// repeated: all combinations run, with all schemes and workloads
+    /// Make a run for each of these values of a key of the machine, of --keys, or of one of the numbers above (threads=1,2,4), on all
+    /// processors. May be repeated: all combinations run, with all schemes and workloads
     #[arg(long, value_name = "KEY=V1,V2,…")]
     sweep: Vec<Interval>,
     /// Make each run of a sweep with this number of seeds, 1 to 1000, from --seed on, and show the median, the lowest and the highest result

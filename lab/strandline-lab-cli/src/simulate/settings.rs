@@ -1,4 +1,4 @@
-//! The sizes of a run: the numerical flags, each of which can be swept.
+//! The sizes of a run: the numerical flags and the choice of keys, each of which can be swept.
 
 use strandline_sim::run::{PoolSizes, Run};
 use strandline_sim::scheme::Parameter;
@@ -23,7 +23,7 @@ const MOST_TRANSACTIONS: u64 = 1_000_000_000;
 /// The maximum of `--ops-per-tx`.
 const MOST_OPERATIONS: u64 = 100_000;
 
-/// The flags of a run that are numbers.
+/// The flags of a run that can be swept.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Settings {
     /// Threads, 1 to 64, each on a core of its own; on a machine with time slices they may share cores
@@ -44,7 +44,8 @@ pub struct Settings {
     /// Operations in a transaction, 1 to 100000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number(1..=MOST_OPERATIONS))]
     pub ops_per_tx: u64,
-    /// How threads choose the keys of maps: `even`, `zipfian` (popular ones more often, exponent 0.99) or `disjoint` (each has its own)
+    /// How threads choose the keys of maps: `even`, `zipfian` (popular ones more often, exponent 0.99) or `disjoint` (each of up to 64 threads has
+    /// its own)
     #[arg(long, default_value = "even", value_parser = keys)]
     pub keys: Keys,
     /// Bytes in each thread's log, 4K to 1G, a multiple of 4K
@@ -66,7 +67,8 @@ impl Settings {
     /// Returns an error if it cannot have this value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, Failure> {
         if name == "keys" {
-            self.keys = keys(value).map_err(|error| Failure::Usage(format!("--sweep {error}")))?;
+            self.keys =
+                keys(value).map_err(|error| Failure::Usage(format!("--sweep keys={value}: {error}")))?;
             return Ok(true);
         }
         let (place, parsed) = match name {

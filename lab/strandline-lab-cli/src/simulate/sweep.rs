@@ -62,7 +62,7 @@ pub fn run(arguments: &Arguments, registry: Registry) -> Result<Outcome, Failure
     } else {
         show(&points, &swept, folder);
     }
-    tell(&points, &swept);
+    print_notes(&points, &swept);
     match swept.failed.first() {
         Some(_) => {
             Err(Failure::Other(format!("{} of {} runs could not be made", swept.failed.len(), points.len())))
@@ -110,7 +110,7 @@ pub fn show(points: &[Point], swept: &Swept, folder: &Path) {
 }
 
 /// Prints what the table does not contain.
-fn tell(points: &[Point], swept: &Swept) {
+fn print_notes(points: &[Point], swept: &Swept) {
     let mut notes: Vec<&String> = swept.rows.iter().flatten().flat_map(|row| &row.too_short).collect();
     let short = swept.rows.iter().flatten().filter(|row| !row.too_short.is_empty()).count();
     notes.sort_unstable();
@@ -130,7 +130,7 @@ fn tell(points: &[Point], swept: &Swept) {
     }
     let there = swept.rows.iter().flatten().count();
     if there + swept.failed.len() < points.len() {
-        eprintln!("note: {there} of {} runs were made; the same command goes on", points.len());
+        eprintln!("note: {there} of {} runs were made; run the same command again to continue", points.len());
     }
     for (index, why) in &swept.failed {
         let point = &points[*index];

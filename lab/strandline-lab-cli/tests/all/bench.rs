@@ -58,6 +58,9 @@ fn one_interface_has_no_share() {
     assert!(rows.iter().all(|row| row["interface"] == "types" && row.get("of_engine").is_none()), "{rows:?}");
 }
 
+const NO_COLUMN: &str =
+    "--interface has no column for rbtree; choose from sps, hash, bplustree, queue, kvstore";
+
 #[test]
 fn wrong_usage_of_interfaces_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +79,9 @@ fn wrong_usage_of_interfaces_is_told() {
     }
     for (flags, part) in [
         (["--interface", "types", "--domain", "sync"], "processor time"),
-        (["--interface", "types", "--workload", "rbtree"], "sps, hash, bplustree, queue, kvstore alone"),
+        (["--interface", "types", "--workload", "sps,rbtree"], NO_COLUMN),
+        (["--interface", "types", "--workload", "rbtree"], NO_COLUMN),
+        (["--instructions", "--read-share", "90", "--json"], "cannot be used with"),
     ] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_strandline-lab")).arg("bench").args(flags).output().unwrap();

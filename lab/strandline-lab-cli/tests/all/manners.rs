@@ -57,6 +57,24 @@ fn an_interrupted_benchmark_leaves_no_pool() {
     check_interrupted_benchmark(strandline(&["bench", "--scheme", "bppm"]));
 }
 
+/// A page keeps its table if the measurement does not end.
+#[test]
+fn an_interrupted_benchmark_leaves_the_page_unchanged() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.md");
+    let block = "<!-- measured: interface -->\nold\n<!-- end of measurement -->\n";
+    std::fs::write(&page, block).unwrap();
+    let mut bench =
+        strandline(&["bench", "--interface", "types", "--workload", "queue", "--domain", "process"]);
+    bench.args(["--seconds", "0.1", "--repetitions", "1000", "--page"]).arg(&page);
+    let child = bench.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupt_once_watching(&child);
+    let output = child.wait_with_output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("interrupted; ") && error.contains("page.md is unchanged"), "{error}");
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), block);
+}
+
 /// A second signal ends the program without waiting; its files are removed nevertheless.
 #[test]
 fn who_insists_ends_it_at_once() {

@@ -92,7 +92,9 @@ fn threads_choose_keys() {
         strandline(&["simulate", "--workload", "hot-counter", "--keys", "zipfian", "--transactions", "10"]);
     assert!(String::from_utf8(noted.stderr).unwrap().contains("no use for --keys: hot-counter"));
     let wrong = strandline(&["simulate", "--sweep", "keys=even,hot"]);
-    assert!(wrong.status.code() == Some(2) && String::from_utf8(wrong.stderr).unwrap().contains("zipfian"));
+    let error = String::from_utf8(wrong.stderr).unwrap();
+    assert!(error.contains("--sweep keys=hot: ") && error.contains("zipfian"), "{error}");
+    assert_eq!(wrong.status.code(), Some(2));
 }
 
 /// A thread that is idle for half of its time makes half as many transactions.

@@ -155,7 +155,7 @@ fn mutants_of_hardware_schemes_are_found() {
 /// The machine restarts on the memory that recovery has left, including the hardware's own words.
 #[test]
 #[ignore = "a campaign, which `.ci/others --full` runs"]
-fn leavings_are_found_where_nothing_makes_them_harmless() {
+fn stale_records_are_found_where_nothing_makes_them_harmless() {
     assert_eq!(
         missed(|rule| BETWEEN_LIVES.contains(&rule) && !ELSEWHERE.contains(&rule)),
         Vec::<String>::new()

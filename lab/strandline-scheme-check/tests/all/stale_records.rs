@@ -118,7 +118,7 @@ fn missed(steps: &[Step], fits: impl Fn(&str) -> bool) -> Vec<(&'static str, Opt
 /// Leaves out the step that makes the remains of each kind of log harmless: the zeroing, the increasing number, the watermark. The schemes of
 /// `deferred` and `wrap` are tested there, among their other steps, with thousands of histories.
 #[test]
-fn leavings_are_found_where_nothing_makes_them_harmless() {
+fn stale_records_are_found_where_nothing_makes_them_harmless() {
     let steps = [Step::RecoveryZero, Step::RecoveryTruncationPartial, Step::RecoveryWatermarkFilter];
     let elsewhere = [deferred::schemes(), wrap::schemes()].concat();
     for scheme in &elsewhere {

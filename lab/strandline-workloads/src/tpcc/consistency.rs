@@ -10,7 +10,7 @@ use super::database::{Database, customer_key, district_key, stock_key};
 use super::population::initial_quantity;
 use super::schema::*;
 
-/// How much the lines of later orders, without the initial ones, have taken from a stock row.
+/// The quantity that the lines of later orders, without the initial ones, have taken from a stock row.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Taken {
     quantity: u64,

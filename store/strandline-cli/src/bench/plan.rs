@@ -13,6 +13,7 @@ use strandline_core::{Concurrency, Domain};
 const LOGS: u64 = 16;
 
 /// A plan to measure each workload with each system and each number of threads, under one domain.
+#[derive(Clone)]
 pub struct Plan<Workload, System, Sizes> {
     /// The workloads.
     pub workloads: Vec<Workload>,
