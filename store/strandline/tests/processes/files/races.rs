@@ -170,11 +170,11 @@ fn hold(folder: &Path, scripts: &[String; 2], holds: [Hold; 2]) -> (Option<[Vec<
     (is_held.then_some([said_first, said_second]), [calls_first, calls_second])
 }
 
-/// In each domain, the other process is held after it has opened the pool, or not at all. The first is held at every fourth call, or at each call if
+/// In each domain, the other process is held after it has opened the pool, or not at all. The first is held at every eighth call, or at each call if
 /// `STRANDLINE_CASES` is set.
 #[test]
 fn creation_beside_one_that_is_held_at_each_system_call() {
-    let step = if std::env::var_os("STRANDLINE_CASES").is_some() { 1 } else { 4 };
+    let step = if std::env::var_os("STRANDLINE_CASES").is_some() { 1 } else { 8 };
     let at_each_call = |domain: Domain, other: Hold, first: usize| {
         let mut failures = Failures::new("creation beside one that is held");
         for call in (first..).step_by(step) {
@@ -192,7 +192,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
         failures.end();
     };
     std::thread::scope(|scope| {
-        // Together these have all calls.
+        // Each begins at another call.
         let all = [
             (Domain::Sync, Hold::Never),
             (Domain::Process, Hold::Opened),
