@@ -17,6 +17,7 @@ fn no_sampled_crash_breaks_them() {
 
 /// The omission of these steps shows quickly; the others take longer (`strandline-lab check --mutants`).
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn missing_steps_are_found() {
     let slow = [Step::WatermarkFence, Step::WatermarkFenceLate];
     campaigns::missing_steps_are_found(&schemes(), 2, &slow);
