@@ -39,7 +39,7 @@ const fn workload(name: &'static str, share: f64, most: Operation, rest: Operati
     Workload { name, most: (share, most), rest }
 }
 
-/// All workloads.
+/// The workloads A to F of YCSB.
 pub const WORKLOADS: [Workload; 6] = [
     workload("ycsb-a", 0.5, Operation::Read, Operation::Update),
     workload("ycsb-b", 0.95, Operation::Read, Operation::Update),

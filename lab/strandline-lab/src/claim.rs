@@ -91,7 +91,7 @@ fn printed(value: f64) -> String {
     if value.abs() >= 1e4 { readable(value) } else { value.to_string() }
 }
 
-/// Formats a number with a readable number of digits. Infinite numbers, and those that are none, are a dash.
+/// Formats a number with as many digits as a reader needs. Infinity and NaN become a dash.
 pub fn readable(value: f64) -> String {
     if !value.is_finite() {
         return "–".into();

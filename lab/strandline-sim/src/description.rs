@@ -327,8 +327,8 @@ pub struct Device {
     /// The number of banks that a channel has.
     #[serde(default = "default_device_banks")]
     pub banks: usize,
-    /// The number of consecutive bytes of a channel that are in one bank: a power of two of at least 64, and not less than a row. With 0 it is a row
-    /// buffer's size, or a line if there is none, so that consecutive lines are in consecutive banks.
+    /// The number of consecutive bytes of a channel that are in one bank: a power of two of at least 64, and not less than a row. 0 means
+    /// the size of a row buffer. Without row buffers it means a line, so that consecutive lines are in consecutive banks.
     #[serde(default)]
     pub bank_bytes: u64,
     /// Nanoseconds that a bank takes to read a line that its row buffer does not hold.

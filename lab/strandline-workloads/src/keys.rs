@@ -74,7 +74,7 @@ impl Draw {
         Self { keys, how }
     }
 
-    /// Draws a key.
+    /// Draws a key, by the choice with which these keys were made.
     pub fn key(&self, random: &mut Rng) -> u64 {
         /// A prime that is greater than any number of keys, so that different ranks have different keys.
         const SCATTER: u64 = 2_654_435_761;

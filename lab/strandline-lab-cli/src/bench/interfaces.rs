@@ -93,7 +93,6 @@ pub fn plans(
 /// The repetitions of one system in one column. `bench --interface --json` prints these fields.
 #[derive(Serialize)]
 pub struct Cell {
-    /// The column's name.
     workload: &'static str,
     interface: Interface,
     /// How transactions are isolated: `stm` or `single-writer`.

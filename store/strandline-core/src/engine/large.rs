@@ -28,8 +28,8 @@
 //! memory until the commit. Of the tests in `lab/strandline-scheme-check/tests/all/`, `large.rs` interrupts it at every step, and
 //! `beside_large.rs` reads while it runs.
 //!
-//! Memory outside the pool: a few bytes for each changed page, and versions as long as there is room. Under `Sync`, once dirty pages are
-//! written, clean pages beyond the bound of the pool's copies are released.
+//! A large transaction takes a few bytes of memory outside the pool for each page that it changes, and the versions that it keeps take memory up to
+//! their bound. Under `Sync` it writes its dirty pages at intervals, and then releases clean pages beyond the bound of the pool's copies.
 
 use std::collections::HashMap;
 

@@ -17,9 +17,9 @@
 //! about to change, before its first store to home. If the line already has an entry with a T above all registered S, that one serves all
 //! snapshots, and no other is necessary. So a line that is written again and again has at most one entry for each snapshot.
 //!
-//! *Read.* A read loads the word at home first, and then follows the chain. Entries are pushed before home changes, so if there is none,
-//! the word from home is right. There is no lock, no validation and no waiting. The largest T of all entries is also raised before home
-//! changes: if it is not above S, the read need not follow the chain.
+//! *Read.* A read loads the word at home first, and then follows the chain. Writers push an entry before they change home, so if the chain has
+//! no entry for the read, the word from home is right. There is no lock, no validation and no waiting. Writers also raise the largest T of all
+//! entries before they change home: if it is not above S, the read need not follow the chain.
 //!
 //! *Chains.* An entry is in the chain of its line's hash, which other lines share; the entries of one line have descending T. They are
 //! pushed at the head by an exchange. One reclaimer at a time cuts off the entries that no snapshot needs: the bound is the smaller of the
@@ -88,7 +88,8 @@ pub(super) struct Ended;
 /// Registers a snapshot of the present state, and waits until all transactions in it have stored home.
 ///
 /// # Errors
-/// Returns an error if there are as many snapshots as there can be, or if there is no memory for versions, and [`Error::Deadlock`].
+/// Returns [`Error::TooManySnapshots`] if every registration is taken, [`Error::Parameter`] if the pool has no memory for versions, and
+/// [`Error::Deadlock`].
 pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     if !versions.any() {
@@ -126,9 +127,9 @@ pub(super) fn register<M: Memory>(view: &View<M>) -> Result<Registration> {
     }
 }
 
-/// Registers a snapshot for transaction `transaction`, which runs alone and has not raised the clock yet. It keeps the state before the
-/// transaction, which snapshots see that begin while the transaction runs. `None` if there are as many snapshots as there can be, or no
-/// memory for versions.
+/// Registers a snapshot for transaction `transaction`, which runs alone and has not raised the clock yet. The registration keeps the state before
+/// the transaction for the snapshots that begin while it runs. Returns `None` if every registration is taken, or if the pool has no memory for
+/// versions.
 pub(super) fn pin<M: Memory>(view: &View<M>, transaction: u64) -> Option<Registration> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     if !versions.any() || memory.omitted(Step::LargePin) {
@@ -314,8 +315,8 @@ fn entries_of<M: Memory>(view: &View<M>, line: PersistentAddress) -> impl Iterat
     })
 }
 
-/// Returns whether a walk of `steps` steps is in a circle. Natively there is none; with a step left out, this ends a history that would
-/// never end.
+/// Returns whether a walk has taken more steps than there are entries, so that it goes round in a circle. Chains have no circles, except where the
+/// checker leaves out a step of the protocol. There this ends a history that would never end.
 fn is_circle<M: Memory>(view: &View<M>, steps: &mut u64) -> bool {
     *steps += 1;
     view.memory.omitted(Step::SnapshotGiveBackWait) && *steps > view.shared.versions().entries()
@@ -411,7 +412,7 @@ fn push<M: Memory>(view: &View<M>, number: u64, line: PersistentAddress, transac
     }
 }
 
-/// Takes a free entry and returns its number; `None` if there is none, and no snapshot either.
+/// Takes a free entry and returns its number. Returns `None` if every entry is in use although all snapshots were ended.
 fn take<M: Memory>(view: &View<M>) -> Option<u64> {
     let (memory, versions) = (&view.memory, view.shared.versions());
     loop {

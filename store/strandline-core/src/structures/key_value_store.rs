@@ -76,7 +76,7 @@ pub struct KeyValueStore {
 #[derive(Clone, Copy)]
 struct Cell {
     at: PersistentAddress,
-    /// The address of the first node, 0 if there is none.
+    /// The address of the cell's first node. An empty cell has 0.
     head: u64,
     /// The number of further tables between the buckets and this cell.
     depth: u32,

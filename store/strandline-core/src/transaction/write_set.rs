@@ -323,12 +323,8 @@ impl WriteSet {
         self.indexed = self.length;
     }
 
-    /// Returns the place of the index at which the search for the line of `at` begins. Eight adjacent lines, which are often written together, have
-    /// adjacent places, in one or two cache lines.
     fn hash(at: PersistentAddress) -> usize {
-        let line = at.offset() / LINE_BYTES;
-        let eight = (line / LINE_WORDS).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        (eight * LINE_WORDS + line % LINE_WORDS) as usize
+        ((at.offset() / LINE_BYTES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
     }
 }
 

@@ -11,7 +11,6 @@ pub fn folder_in_memory() -> TempDir {
         .expect("a temporary folder")
 }
 
-/// Returns the median.
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

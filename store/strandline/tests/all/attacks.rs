@@ -174,7 +174,6 @@ fn folder() -> tempfile::TempDir {
 /// Bytes to be overwritten.
 #[derive(Clone, Copy, Debug)]
 pub struct Damage {
-    /// Selects the file.
     pub file: u32,
     /// Selects the word, among those in use.
     pub word: u32,

@@ -68,7 +68,6 @@ impl World {
         (done, recorder.observer().count)
     }
 
-    /// Creates the root.
     fn create<R: Root>(&mut self, init: impl for<'p> FnMut(&Tx<'p, C>) -> Result<R::At<'p>>) {
         self.run(u64::MAX, |worker| initialise::<R, C>(worker, init)).0.unwrap();
     }

@@ -1,7 +1,7 @@
 //! Arenas: the strategy by which blocks are found.
 //!
-//! Freed space is used again before a new chunk is taken, and no allocation searches the whole table as long as there is another way. An
-//! arena keeps hints for that, which may be wrong:
+//! An allocation uses freed space before it takes a new chunk, and searches the whole table only if nothing else has found space. For this an
+//! arena keeps hints, which may be wrong:
 //!
 //! - a *cursor* for each class: the chunk from which blocks are taken until it is exhausted;
 //! - the *partial* chunks of each class: its own ones in which this worker has freed blocks, oldest first. The cursor moves to the first of

@@ -306,7 +306,8 @@ pub fn overwriting_takes_space(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Returns whether reading a hole of `file` through a mapping takes space, and is a bus error if there is none.
+/// Returns whether the file system allocates space when a process reads a hole of `file` through a mapping. Such a read is a bus error on a full file
+/// system.
 pub fn reading_holes_takes_space(file: &File) -> io::Result<bool> {
     Ok(file_system(file)? == TMPFS)
 }

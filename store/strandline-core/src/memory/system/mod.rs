@@ -104,7 +104,7 @@ pub fn holes(file: &File, bytes: u64) -> io::Result<Vec<Range<u64>>> {
     Ok(holes)
 }
 
-/// Returns the offset of the first byte of data or of a hole of `file` from `at` on; `None` if there is none.
+/// Returns the offset of the next data or hole of `file` at or after `at`; `whence` says which. Returns `None` if the file has no more of it.
 fn seek(file: &File, at: u64, whence: c_int) -> io::Result<Option<u64>> {
     // SAFETY: the call takes numbers, and the descriptor is open, since `file` is borrowed. It changes the file's position, which no code uses: every
     // transfer passes its offset.

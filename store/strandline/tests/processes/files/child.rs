@@ -578,7 +578,6 @@ impl Process {
         all
     }
 
-    /// Kills the process.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
     }
