@@ -165,7 +165,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
-            return self.observed(observer, true, |session| session.write_with_error(body)).map(|(t, _)| t);
+            return self
+                .observed(observer, true, |session| session.write_with_error(&mut body))
+                .map(|(t, _)| t);
         }
         let root = self.root;
         run::observed(self.pool.writes(), || {
@@ -238,7 +240,9 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
-            return self.observed(observer, true, |session| session.read_with_error(body)).map(|(t, _)| t);
+            return self
+                .observed(observer, true, |session| session.read_with_error(&mut body))
+                .map(|(t, _)| t);
         }
         let mut taken = self.pool.borrow()?;
         let root = self.root;
@@ -521,7 +525,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     ) -> Result<(T, Ticket), E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.0.observer {
-            return self.0.observed(observer, false, |session| session.write_with_error(body));
+            return self.0.observed(observer, false, |session| session.write_with_error(&mut body));
         }
         let mut borrowed = Borrowed::of(self.0.pool.open()?)?;
         let root = self.0.root;

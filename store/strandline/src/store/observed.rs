@@ -42,27 +42,38 @@ impl Drop for Panicked {
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     /// Runs `body`, which is one transaction of a session, and reports it to `observer`. Returns its result, and a ticket.
-    #[cold]
-    #[inline(never)]
     #[track_caller]
     pub(crate) fn observed<T, E: From<strandline_core::Error>>(
         &self,
         observer: &'static dyn Observer,
         waits: bool,
-        body: impl FnOnce(&mut Session<R, C>) -> Result<T, E>,
+        mut body: impl FnMut(&mut Session<R, C>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
+        let mut result = None;
+        let ticket = self.report_to(observer, waits, &mut |session| result.insert(body(session)).is_ok())?;
+        Ok((result.expect("the transaction has been run")?, ticket))
+    }
+
+    /// Runs `body` and reports it. `body` returns whether its transaction has committed.
+    #[track_caller]
+    fn report_to(
+        &self,
+        observer: &'static dyn Observer,
+        waits: bool,
+        body: &mut dyn FnMut(&mut Session<R, C>) -> bool,
+    ) -> Result<Ticket> {
         let at = Location::caller();
         let mut session = self.session()?;
         session.keep_to_log();
         observer.begins();
         let panicked = Panicked(observer);
-        let result = body(&mut session);
+        let committed = body(&mut session);
         std::mem::forget(panicked);
         // The session is dropped here, so that transactions that run meanwhile can use its worker.
-        let (seen, stored) = session.last_transaction(result.is_ok());
+        let (seen, stored) = session.last_transaction(committed);
         drop(session);
         let transaction = observer.ends(Some(Observed { at, waits, seen, stored: Some(stored) }));
-        Ok((result?, Ticket::by(observer, transaction)))
+        Ok(Ticket::by(observer, transaction))
     }
 
     /// Reports to the observer, if there is one, an operation that is not run by a session. It counts as having read everything and, if `changed`, as
