@@ -18,8 +18,6 @@ mod queue;
 mod red_black_tree;
 mod set;
 mod sorted_tree;
-#[cfg(test)]
-mod tests;
 
 pub use array::Array;
 pub use b_tree::BTree;

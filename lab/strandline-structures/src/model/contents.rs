@@ -179,29 +179,3 @@ fn apply_to_sequence(items: &mut VecDeque<u64>, capacity: u64, operation: &Opera
         _ => panic!("a sequence has no operation {operation:?}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn contents_tell_where_they_differ() {
-        let map = |pairs: &[(u64, u64)]| Contents::Map(pairs.iter().copied().collect());
-        let difference = |place, expected, found| Difference { place, expected, found };
-        let (one, other) = (map(&[(1, 5), (2, 6), (4, 7)]), map(&[(1, 5), (2, 8), (3, 9)]));
-        assert_eq!(one.differences(&one), []);
-        assert_eq!(
-            one.differences(&other),
-            [difference(2, Some(6), Some(8)), difference(3, None, Some(9)), difference(4, Some(7), None)]
-        );
-        let mut items = Contents::empty_sequence();
-        items.apply(&Operation::Push(3));
-        let several = |parts: [&Contents; 2]| Contents::Several(parts.map(Contents::clone).to_vec());
-        assert_eq!(items.differences(&Contents::empty_sequence()), [difference(0, Some(3), None)]);
-        assert_eq!(
-            several([&one, &items]).differences(&several([&one, &Contents::empty_sequence()])),
-            [difference(1, None, None)]
-        );
-        assert_eq!(one.differences(&items).len(), 1);
-    }
-}

@@ -57,21 +57,3 @@ pub fn of_bytes(found: &[u8]) -> Option<u64> {
     let value = u64::from_le_bytes(*found.first_chunk()?);
     (found == bytes(value)).then_some(value)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_made_of_a_number_leads_back_to_it() {
-        for number in (0..3000).chain([u64::MAX, u64::MAX - 77]) {
-            assert_eq!(number_of(signed(number)), number);
-            assert_eq!(of_words(&words(number, 1 + number % 9)), Some(number));
-            assert_eq!(of_key(&key(number)), Some(number));
-            assert_eq!(of_bytes(&bytes(number)), Some(number));
-        }
-        assert_eq!(of_words(&[5, 5]), None);
-        assert_eq!(of_key(b"7"), None);
-        assert_eq!(of_bytes(&[5, 0, 0, 0, 0, 0, 0, 0]), None);
-    }
-}
