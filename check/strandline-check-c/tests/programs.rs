@@ -613,6 +613,7 @@ fn wrong_use_is_told() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn a_program_for_libpmemobj_is_checked() {
     if !cfg!(target_arch = "x86_64") || !has_header("libpmemobj.h", "libpmemobj-dev") {
         return;

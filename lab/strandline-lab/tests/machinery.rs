@@ -250,6 +250,7 @@ fn constants_and_formulas_are_named_as_such() {
 
 /// A quick run judges W9, whose orders are of simulated numbers, with three seeds. The numbers are those of the first one.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn orders_of_simulated_numbers_hold_with_three_seeds() {
     let progress = ProgressBar::hidden();
     let quick = Settings { effort: Effort::Quick, seed: 1, ..settings(&["W9"]) };
@@ -272,6 +273,7 @@ fn one_claim_runs_one_figure() {
 
 /// A run that is ended early keeps the claims of the figures that were measured, and is marked as incomplete.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn claims_are_known_as_soon_as_their_figure_is_measured() {
     let mut seen = Vec::new();
     let evaluation =
@@ -327,6 +329,7 @@ fn open_parameters_are_varied() {
 
 /// The seed and an interval reach each paper that is simulated on its own machine. A test of the same name in `strandline-lab-cli` covers WrAP.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn seeds_and_intervals_reach_each_paper() {
     // These are the claims with the cheapest figures; A8's figure has its own latencies.
     for (name, claim, interval) in

@@ -178,7 +178,7 @@ fn a_killed_check_goes_on() {
         "--threads",
         "2",
         "--transactions",
-        "6",
+        "2",
         "--samples",
         "800",
     ];

@@ -156,6 +156,7 @@ fn persist_barriers_do_not_help_under_eager_sync() {
 
 /// Claim D9: each design is sound under each model with all its barriers, and unsound without any one of them.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn the_papers_barriers_are_sufficient_and_necessary() {
     let sampling = Sampling { histories: 12, seed: 1, states: 300, limit: HANG };
     for scheme in schemes() {

@@ -40,6 +40,7 @@ fn counted(row: &Row, transactions: u64) -> (f64, f64) {
 /// A transaction is charged its accesses times a row's instructions. If a program now makes more or fewer accesses, it is charged more or fewer
 /// instructions than were counted. The tree that shifts pairs is left out, since it takes half a minute.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn transactions_make_the_accesses_that_the_table_was_made_of() {
     let table: Table = toml::from_str(include_str!("../../data/transactions.toml")).unwrap();
     let rows = table.transactions.iter().filter(|row| row.workload != BPLUSTREE_SORTED_WORDS.name);

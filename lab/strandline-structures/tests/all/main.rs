@@ -183,7 +183,7 @@ fn everywhere(structure: &dyn Structure, log_bytes: u64, script: &Script, kept: 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn hash_table_is_a_map(

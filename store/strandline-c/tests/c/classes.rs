@@ -20,6 +20,7 @@ fn the_classes_do_what_the_header_says() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn the_classes_of_cpp20_do_and_leak_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = classes(Language::Cpp20, folder.path()) else { return };
@@ -34,6 +35,7 @@ fn the_classes_of_cpp20_do_and_leak_nothing() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn the_tasks_of_a_first_week_are_done() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile_with_strandline("tests/c/first_week.cpp", Language::Cpp, folder.path())

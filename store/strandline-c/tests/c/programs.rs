@@ -23,6 +23,7 @@ fn the_inventory_finds_its_data_again() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn a_small_static_library_does_the_same() {
     let folder = tempfile::tempdir().unwrap();
     if !is_there("ld") || !is_there("objcopy") {
@@ -130,6 +131,7 @@ fn standard_descriptors_may_be_closed() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn valgrind_finds_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile_with_strandline("tests/c/everything.c", Language::C, folder.path()) else {

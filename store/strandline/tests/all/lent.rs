@@ -4,7 +4,9 @@ use strandline::{Control, Database, Error, LentValue, Options, SingleWriter, Stm
 use strandline_core::memory::Native;
 
 fn value(number: u64, bytes: usize) -> Vec<u8> {
-    (0..bytes as u64).map(|at| (at * at + number) as u8).collect()
+    let mut value = vec![0; bytes];
+    fastrand::Rng::with_seed(number).fill(&mut value);
+    value
 }
 
 fn open<C: Control<Memory = Native>>(path: &std::path::Path, options: &Options) -> Database<C> {

@@ -29,7 +29,7 @@ fn transactions() -> impl Strategy<Value = Vec<Transaction>> {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(75))]
 
     #[test]
     fn damaged_pools_give_errors(damage in damage(), sync in any::<bool>(), clean in any::<bool>()) {
@@ -51,7 +51,7 @@ fn aimed() -> impl Strategy<Value = Vec<Aimed>> {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn damaged_structures_give_errors(damage in aimed()) {

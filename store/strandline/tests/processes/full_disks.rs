@@ -157,6 +157,7 @@ fn ext4() {
 
 /// An overlay behaves like the file system to which it writes.
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn overlay() {
     explore("overlay", &[WHOLE, HOLES, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }
@@ -183,16 +184,19 @@ fn ext3() {
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn ext4_with_sectors_of_4_kb() {
     explore("ext4-4k", &[WHOLE, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn ext4_with_large_clusters() {
     explore("ext4-bigalloc", &[WHOLE], &[]);
 }
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn ext4_with_a_journal_of_data() {
     explore("ext4-journal", &[WHOLE, HOLES_IN_HEAP], &[HOLES_IN_HEAP]);
 }

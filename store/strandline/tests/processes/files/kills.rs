@@ -267,7 +267,7 @@ fn kills_of_several_lives() {
     let (mut random, mut failures) = (random("kills"), Failures::new("kills"));
     let mut killed = 0;
     let mut lengths = [300; 2];
-    while killed < cases(30) {
+    while killed < cases(15) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let length = &mut lengths[usize::from(domain == Domain::Sync)];
         let folder = quick_folder();

@@ -217,7 +217,7 @@ fn run(random: &mut fastrand::Rng) -> Result<(), String> {
 #[test]
 fn links_and_moves_lose_nothing() {
     let (mut random, mut failures) = (random("links"), Failures::new("links"));
-    for _ in 0..cases(20) {
+    for _ in 0..cases(10) {
         failures.case("links", run(&mut random));
     }
     failures.end();

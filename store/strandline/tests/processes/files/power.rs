@@ -362,7 +362,7 @@ fn fail_in_repair(images: usize, random: &mut fastrand::Rng, failures: &mut Fail
 #[test]
 fn power_failures_in_repairs_lose_nothing() {
     let (mut random, mut failures) = (random("repairs and power"), Failures::new("repairs and power"));
-    let images = cases(40);
+    let images = cases(20);
     while failures.cases < images {
         fail_in_repair((images - failures.cases).clamp(10, 40), &mut random, &mut failures);
     }
@@ -372,7 +372,7 @@ fn power_failures_in_repairs_lose_nothing() {
 #[test]
 fn power_failures_lose_nothing() {
     let (mut random, mut failures) = (random("power"), Failures::new("power"));
-    let images = cases(100);
+    let images = cases(50);
     // Only a creation, which makes most of the calls.
     let creation = "open_or_create POOL; update KEY 2; close";
     // Checkpoints that the program and the full ring request, growth, and a second life.
@@ -447,7 +447,7 @@ fn fail_in_creation(
 #[test]
 fn power_failures_in_creations_leave_a_whole_pool_or_none() {
     let (mut random, mut failures) = (random("creations and power"), Failures::new("creations and power"));
-    let images = cases(100);
+    let images = cases(50);
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(5).clamp(5, 20);
         for (domain, options, stale) in [
@@ -495,7 +495,7 @@ const GROWING: &str = "open_or_create POOL; pile KEY 60; update KEY 10; pile KEY
 #[test]
 fn power_failures_beside_compaction_lose_nothing() {
     let (mut random, mut failures) = (random("compaction and power"), Failures::new("compaction and power"));
-    let images = cases(25);
+    let images = cases(15);
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(6).clamp(5, 100);
         fail_busy(&[CALM], false, share, &mut random, &mut failures);
@@ -510,7 +510,7 @@ fn power_failures_beside_compaction_lose_nothing() {
 #[test]
 fn failed_flushes_lose_nothing() {
     let (mut random, mut failures) = (random("failed flushes"), Failures::new("failed flushes"));
-    let images = cases(25);
+    let images = cases(15);
     while failures.cases < images {
         let share = (images - failures.cases).div_ceil(12).clamp(4, 20);
         for scripts in [&[CALM] as &[&str], &[GROWING], &[BUSY], &[CALM, CALM], &[GROWING, BUSY]] {

@@ -42,7 +42,7 @@ fn races_to_create() {
     // In one folder flushes take no time, and in the other they take most of it.
     let folders = [quick_folder(), tempfile::tempdir().unwrap()];
     let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folders[0].path())).collect();
-    for round in 0..cases(30) {
+    for round in 0..cases(15) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let count = random.usize(2..=3);
         let place = random.choice(&folders).unwrap().path().join(format!("{round}"));
@@ -210,7 +210,7 @@ fn creation_beside_one_that_is_held_at_each_system_call() {
 fn creation_beside_another_both_held() {
     let (mut random, mut failures) = (random("both held"), Failures::new("both held"));
     let mut lengths = [[200; 2]; 2];
-    for _ in 0..cases(30) {
+    for _ in 0..cases(15) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let length = &mut lengths[usize::from(domain == Domain::Sync)];
         let folder = quick_folder();
@@ -237,7 +237,7 @@ fn creation_beside_another_both_held() {
 fn opening_beside_a_repair_both_held() {
     use std::os::unix::fs::FileExt;
     let (mut random, mut failures) = (random("repair held"), Failures::new("repair held"));
-    for _ in 0..cases(30) {
+    for _ in 0..cases(15) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let folder = quick_folder();
         let path = pool_in(folder.path());
@@ -308,7 +308,7 @@ fn races_of_backups_to_one_target() {
         assert!(!said.iter().any(|mark| mark.starts_with("error")), "{said:?}");
     }
     let before = names(folder.path());
-    for _ in 0..cases(20) {
+    for _ in 0..cases(10) {
         let copy = folder.path().join("copy");
         processes.iter_mut().for_each(|process| process.tell(&format!("backup {}", copy.display())));
         let said: Vec<_> = processes.iter_mut().map(|process| process.next_mark().unwrap()).collect();
@@ -339,7 +339,7 @@ fn races_of_repairs() {
     let (mut random, mut failures) = (random("repairs"), Failures::new("repairs"));
     let folder = quick_folder();
     let mut processes: Vec<Process> = (0..3).map(|_| Process::start(folder.path())).collect();
-    for round in 0..cases(30) {
+    for round in 0..cases(15) {
         let domain = *random.choice(&[Domain::Sync, Domain::Process]).unwrap();
         let place = folder.path().join(format!("{round}"));
         std::fs::create_dir(&place).unwrap();
