@@ -126,8 +126,9 @@ where
                     let to = (from + step) % PLACES;
                     if to != from {
                         let tree = tree(tx)?;
-                        let located = tree.locate(tx, &key(token, from))?;
-                        tree.remove(tx, located)?;
+                        let key = key(token, from);
+                        let located = tree.locate(tx, &key)?;
+                        tree.remove(tx, located, &key)?;
                     }
                     put(tx, token, to, words)?;
                     // A transaction sees its own writes.

@@ -95,7 +95,7 @@ fn a_cell_does_not_leave_a_page_with_too_much_garbage() {
     });
     let removed = worker.run(|tx| {
         let place = tree.locate(tx, &key)?;
-        tree.remove(tx, place)
+        tree.remove(tx, place, &key)
     });
     for changed in [replaced, removed] {
         assert!(changed.unwrap_err().to_string().contains("more garbage"));
@@ -121,7 +121,7 @@ fn it_is_a_sorted_map() {
                     None => None,
                 };
                 match (is_removal, &before) {
-                    (true, _) => tree.remove(tx, place)?,
+                    (true, _) => tree.remove(tx, place, &key)?,
                     (false, None) => tree.insert(tx, place, &key, &value, 8 * value.len() as u64)?,
                     (false, Some(_)) => tree.replace(tx, place, &key, &value, 8 * value.len() as u64)?,
                 }
@@ -213,7 +213,7 @@ fn loads_make_the_tree_that_insertions_make() {
                 .run(|tx| {
                     let place = tree.locate(tx, &key)?;
                     match place.cell {
-                        Some(_) => tree.remove(tx, place),
+                        Some(_) => tree.remove(tx, place, &key),
                         None => tree.insert(tx, place, &key, &[1], 8),
                     }
                 })
@@ -273,7 +273,11 @@ fn change(
         let key = number.to_be_bytes();
         let changed = worker.run(|tx| {
             let place = tree.locate(tx, &key)?;
-            if is_removal { tree.remove(tx, place) } else { tree.insert(tx, place, &key, &[7; 40], 320) }
+            if is_removal {
+                tree.remove(tx, place, &key)
+            } else {
+                tree.insert(tx, place, &key, &[7; 40], 320)
+            }
         });
         changed.unwrap();
     }

@@ -137,17 +137,13 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         })
     }
 
-    fn store(self, tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
-        Ok(store(tx, self.raw.at, Self::TAG)?.0)
-    }
-
-    fn store_to_write(self, tx: &mut impl Transaction) -> Result<(KeyValueStore, Counters), Abort> {
-        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
+    fn store(self, tx: &mut impl Read) -> Result<(KeyValueStore, Counters), Abort> {
         store(tx, self.raw.at, Self::TAG)
     }
 
     /// Gives the map counters, after a walk that counts its keys.
     fn start_counting(self, tx: &mut impl Transaction, store: &KeyValueStore) -> Result<(), Abort> {
+        check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
         let keys = store.count(tx)?;
         let counters = Counters::start(tx, keys)?;
         tx.write(self.raw.at.word(COUNTERS as u64), counters.joined(store.buckets()))
@@ -200,7 +196,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let store = self.store(tx)?;
+            let (store, _) = self.store(tx)?;
             let value = store
                 .get_words(tx, key.as_slice(), |words, bytes| V::decode(words, bytes, Stored::new()).ok())?;
             Self::decode(tx, self.raw.at, value)
@@ -216,7 +212,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         K: Borrow<Q>,
     {
         let key = KeyBytes::of(key);
-        tx.words(|tx| self.store(tx)?.contains_key(tx, key.as_slice()))
+        tx.words(|tx| self.store(tx)?.0.contains_key(tx, key.as_slice()))
     }
 
     /// Sets the value of `key` to `value`, and returns the previous value if there was one. If both values have the same size, only the words that
@@ -250,7 +246,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     fn put(self, tx: &Tx<'p, impl Control>, key: &K, value: &V) -> Result<Option<V>> {
         tx.words(|tx| {
             KeyBytes::with(key, |key| {
-                let (store, counters) = self.store_to_write(tx)?;
+                let (store, counters) = self.store(tx)?;
                 let bytes = value.bytes();
                 let old = with_buffer(bytes.div_ceil(8), |words| {
                     value.encode(words);
@@ -301,7 +297,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let (store, counters) = self.store_to_write(tx)?;
+            let (store, counters) = self.store(tx)?;
             let old = store.remove_words(tx, key.as_slice(), |words, bytes| {
                 V::decode(words, bytes, Stored::new()).ok()
             })?;
@@ -424,7 +420,8 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         // Collections in the values are destroyed after the map itself. In a cycle, the next collection then finds that the map no longer exists.
         let values = if V::OWNS { self.iter(tx).collect::<Result<Vec<_>>>()? } else { Vec::new() };
         tx.words(|tx| {
-            let (store, counters) = self.store_to_write(tx)?;
+            check_block(tx, self.raw.at, HEADER_WORDS, "HashMap")?;
+            let (store, counters) = self.store(tx)?;
             store.destroy(tx)?;
             counters.free(tx)?;
             tx.write(self.raw.at, 0)?;
@@ -484,7 +481,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> HashMapIter<'_, 'p, K, V, C> {
         let Some(here) = position else { return Ok(()) };
         self.tx.begin_step(here.walk());
         let more = self.tx.words(|tx| {
-            let store = map.store(tx)?;
+            let (store, _) = map.store(tx)?;
             let mut is_invalid = false;
             let more = store.visit_next(tx, here, |mut key, words, bytes| {
                 match (K::read_key(&mut key), V::decode(words, bytes, Stored::new())) {

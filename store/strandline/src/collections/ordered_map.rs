@@ -447,7 +447,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         let place = tree.locate(tx, key)?;
         let Some(cell) = place.cell else { return Ok(None) };
         let old = Self::load_value(tx, &cell)?;
-        tree.remove(tx, place)?;
+        tree.remove(tx, place, key)?;
         Ok(Some(old))
     }
 

@@ -265,11 +265,13 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     ) -> Result<()> {
         tx.words(|tx| {
             let at = self.check_to_write(tx)?;
-            let node = tx.alloc(8 * (NODE_WORDS as u64 + bytes.div_ceil(8)))?;
-            tx.write_range(node, &[tag, 0, bytes])?;
-            with_buffer(bytes.div_ceil(8), |words| {
-                encode(words);
-                tx.write_range(node.word(ITEM), words)
+            let words = ITEM + bytes.div_ceil(8);
+            let node = tx.alloc(8 * words)?;
+            with_buffer(words, |words| {
+                let (head, item) = words.split_at_mut(NODE_WORDS);
+                head.copy_from_slice(&[tag, 0, bytes]);
+                encode(item);
+                tx.write_range(node, words)
             })?;
             let last = End::load(tx, at.word(LAST))?;
             if last.node.is_null() {
@@ -320,7 +322,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
             if first.is_null() {
                 return Ok(None);
             }
-            check_tagged(tx, first, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
+            check_block(tx, first, NODE_WORDS, "Queue item")?;
             let (item, next) = Self::load(tx, &mut Walk::default(), first)?;
             if next.is_null() {
                 tx.write(at.word(FIRST), 0)?;

@@ -13,8 +13,9 @@ use crate::value::persist::{Fixed, Persist, Stored, replaced};
 use crate::value::pointer::{
     check_block, check_tagged, handle, invalid, no_value, persist_handle, read_tagged,
 };
+use crate::value::recent::{Block, Recent};
 use crate::value::transaction::{Control, Tx, View, debug_as_name};
-use strandline_core::engine::Stm;
+use strandline_core::engine::{self, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::bytes::check_room;
@@ -72,6 +73,17 @@ struct Header {
     slots: u64,
 }
 
+impl Header {
+    /// Returns the header whose words behind the tag are these.
+    fn of([length, directory, slots]: [u64; HEADER_WORDS - 1]) -> Self {
+        Self { length, directory: PersistentAddress::new(directory), slots }
+    }
+
+    fn words(self) -> [u64; HEADER_WORDS - 1] {
+        [self.length, self.directory.offset(), self.slots]
+    }
+}
+
 /// Returns the segment of an element, and the element's index in this segment.
 fn place(index: u64) -> (u64, u64) {
     // Without tags, segment k would begin at element `FIRST` · (2^k − 1). With its tag each segment has one element fewer, so that later segments
@@ -114,11 +126,12 @@ fn segment_words(segment: u64, each: u64) -> u64 {
 }
 
 fn header(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<Header, Abort> {
-    let [_, length, directory, slots] = read_tagged::<HEADER_WORDS>(tx, at, tag, "Vector")?;
-    if slots > MAX_SLOTS || length > first_of(slots) {
+    let [_, words @ ..] = read_tagged::<HEADER_WORDS>(tx, at, tag, "Vector")?;
+    let header = Header::of(words);
+    if header.slots > MAX_SLOTS || header.length > first_of(header.slots) {
         return Err(invalid(tx, at, "Vector"));
     }
-    Ok(Header { length, directory: PersistentAddress::new(directory), slots })
+    Ok(header)
 }
 
 /// Checks the vector at `at`, whose elements have `each` words, and calls `element` for each of them.
@@ -216,10 +229,39 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         self.header(tx)
     }
 
-    fn element(tx: &mut impl Transaction, header: Header, index: u64) -> Result<PersistentAddress, Abort> {
+    /// Runs an operation that begins with a look at the header.
+    fn operate<C: Control, R>(
+        self,
+        tx: &View<'p, C>,
+        body: impl FnOnce(&mut engine::Tx<C>, &mut Recent) -> Result<R, Abort>,
+    ) -> Result<R> {
+        tx.words(|words| {
+            let recent = &mut *tx.recent.borrow_mut();
+            let collection = (self.raw.at, Self::TAG);
+            recent.begin(tx.operations(), collection, || self.header(words).map(Header::words))?;
+            body(words, recent)
+        })
+    }
+
+    /// Returns the address of an element. If it `is_written`, checks that it may be.
+    fn element(
+        tx: &mut impl Transaction,
+        recent: &mut Recent,
+        index: u64,
+        is_written: bool,
+    ) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
-        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
-        Ok(first.word(1 + number.saturating_mul(Self::EACH)))
+        // The last segments are the largest, so that nearly all elements of a vector are in as many as are remembered.
+        let block = &mut recent.blocks[segment as usize % recent.blocks.len()];
+        if block.number != segment || block.at.is_null() {
+            let slot = Header::of(recent.header).directory.word(1 + segment);
+            *block = Block { at: PersistentAddress::new(tx.read(slot)?), number: segment, is_checked: false };
+        }
+        if is_written && !block.is_checked {
+            Self::check_segment(tx, block.at, segment)?;
+            block.is_checked = true;
+        }
+        Ok(block.at.word(1 + number.saturating_mul(Self::EACH)))
     }
 
     /// Checks that the block at `at` is segment number `segment`, so that it may be written or freed.
@@ -232,27 +274,18 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         check_tagged(tx, header.directory, 1 + header.slots, Self::DIRECTORY_TAG, "Vector directory")
     }
 
-    /// Returns the address of an element, after a check that it may be written.
-    fn element_to_write(
-        tx: &mut impl Transaction,
-        header: Header,
-        index: u64,
-    ) -> Result<PersistentAddress, Abort> {
-        let (segment, number) = place(index);
-        let first = PersistentAddress::new(tx.read(header.directory.word(1 + segment))?);
-        Self::check_segment(tx, first, segment)?;
-        Ok(first.word(1 + number.saturating_mul(Self::EACH)))
-    }
-
-    fn load(self, tx: &mut impl Transaction, header: Header, index: u64) -> Result<T, Abort> {
-        let at = Self::element(tx, header, index)?;
+    fn load(tx: &mut impl Transaction, recent: &mut Recent, index: u64) -> Result<T, Abort> {
+        let at = Self::element(tx, recent, index, false)?;
         Self::load_at(tx, at)
     }
 
     /// Returns a copy of the element at an address.
     fn load_at(tx: &mut impl Transaction, at: PersistentAddress) -> Result<T, Abort> {
         with_buffer(Self::EACH, |words| {
-            tx.read_range(at, words)?;
+            match &mut *words {
+                [word] => *word = tx.read(at)?,
+                words => tx.read_range(at, words)?,
+            }
             T::load(&mut &*words, Stored::new()).map_err(|_| invalid(tx, at, T::NAME))
         })
     }
@@ -260,7 +293,10 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     fn write(tx: &mut impl Transaction, at: PersistentAddress, value: &T) -> Result<(), Abort> {
         with_buffer(Self::EACH, |words| {
             value.store(words);
-            tx.write_range(at, words)
+            match words {
+                &mut [word] => tx.write(at, word),
+                words => tx.write_range(at, words),
+            }
         })
     }
 
@@ -300,9 +336,12 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// Returns the same errors as [`Vector::len`].
     pub fn get(self, tx: &View<'p, impl Control>, index: u64) -> Result<Option<T>> {
-        tx.words(|tx| {
-            let header = self.header(tx)?;
-            if index < header.length { self.load(tx, header, index).map(Some) } else { Ok(None) }
+        self.operate(tx, |tx, recent| {
+            if index < Header::of(recent.header).length {
+                Self::load(tx, recent, index).map(Some)
+            } else {
+                Ok(None)
+            }
         })
     }
 
@@ -311,12 +350,9 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// Returns the same errors as [`Vector::len`].
     pub fn last(self, tx: &View<'p, impl Control>) -> Result<Option<T>> {
-        tx.words(|tx| {
-            let header = self.header(tx)?;
-            match header.length.checked_sub(1) {
-                Some(last) => self.load(tx, header, last).map(Some),
-                None => Ok(None),
-            }
+        self.operate(tx, |tx, recent| match Header::of(recent.header).length.checked_sub(1) {
+            Some(last) => Self::load(tx, recent, last).map(Some),
+            None => Ok(None),
         })
     }
 
@@ -343,12 +379,12 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
 
     /// Replaces an element and keeps the collections in the previous one.
     fn exchange(self, tx: &Tx<'p, impl Control>, index: u64, value: &T) -> Result<T> {
-        tx.words(|tx| {
-            let header = self.header_to_write(tx)?;
-            if index >= header.length {
-                return Err(Self::outside(tx, index, header.length));
+        self.operate(tx, |tx, recent| {
+            let length = Header::of(recent.header).length;
+            if index >= length {
+                return Err(Self::outside(tx, index, length));
             }
-            let at = Self::element_to_write(tx, header, index)?;
+            let at = Self::element(tx, recent, index, true)?;
             let old = Self::load_at(tx, at)?;
             Self::write(tx, at, value)?;
             Ok(old)
@@ -428,11 +464,13 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// Returns the same errors as [`Vector::push`].
     pub fn pop(self, tx: &Tx<'p, impl Control>) -> Result<Option<T>> {
-        tx.words(|tx| {
-            let header = self.header_to_write(tx)?;
+        self.operate(tx, |tx, recent| {
+            check_block(tx, self.raw.at, HEADER_WORDS, Self::NAME)?;
+            let header = Header::of(recent.header);
             let Some(last) = header.length.checked_sub(1) else { return Ok(None) };
-            let value = self.load(tx, header, last)?;
+            let value = Self::load(tx, recent, last)?;
             tx.write(self.raw.at.word(LENGTH), last)?;
+            recent.header = Header { length: last, ..header }.words();
             Ok(Some(value))
         })
     }
@@ -478,13 +516,13 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
     /// # Errors
     /// Returns the same errors as [`Vector::set`].
     pub fn swap(self, tx: &Tx<'p, impl Control>, one: u64, other: u64) -> Result<()> {
-        tx.words(|tx| {
-            let header = self.header_to_write(tx)?;
-            if one.max(other) >= header.length {
-                return Err(Self::outside(tx, one.max(other), header.length));
+        self.operate(tx, |tx, recent| {
+            let length = Header::of(recent.header).length;
+            if one.max(other) >= length {
+                return Err(Self::outside(tx, one.max(other), length));
             }
-            let one = Self::element_to_write(tx, header, one)?;
-            let other = Self::element_to_write(tx, header, other)?;
+            let one = Self::element(tx, recent, one, true)?;
+            let other = Self::element(tx, recent, other, true)?;
             let (first, second) = (Self::load_at(tx, one)?, Self::load_at(tx, other)?);
             Self::write(tx, one, &second)?;
             Self::write(tx, other, &first)
@@ -675,8 +713,8 @@ impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
         let is_new = self.segments[end].replace(segment) != Some(segment);
         self.tx.begin_step(&mut self.walk);
         let walk = &mut self.walk;
-        let element = self.tx.words(|tx| {
-            let header = vector.header(tx)?;
+        let element = vector.operate(self.tx, |tx, recent| {
+            let header = Header::of(recent.header);
             if index >= header.length {
                 return Ok(Err(header.length));
             }
@@ -684,7 +722,7 @@ impl<'p, T: Persist<'p>, C: Control> Iter<'_, 'p, T, C> {
                 let first = Vector::<T>::check_to_read(tx, header, segment)?;
                 walk.visit(tx, SEGMENT, first, Vector::<T>::segment_words(segment))?;
             }
-            vector.load(tx, header, index).map(Ok)
+            Vector::load(tx, recent, index).map(Ok)
         });
         match &element {
             Ok(Ok(_)) => {}

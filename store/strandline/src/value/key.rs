@@ -140,6 +140,15 @@ impl KeyBytes {
 pub unsafe trait KeyRef {
     /// Appends the key's bytes. The bytes of different keys must be in the order of the keys, and must not be a prefix of another key's bytes.
     fn write_key(&self, into: &mut KeyBytes);
+
+    /// Appends the bytes of these keys, one after the other.
+    #[doc(hidden)]
+    fn write_keys(keys: &[Self], into: &mut KeyBytes)
+    where
+        Self: Sized,
+    {
+        keys.iter().for_each(|key| key.write_key(into));
+    }
 }
 
 /// A type whose values can be keys of a map: numbers, `bool`, `char`, `String`, `Vec<u8>`, times, addresses, tuples, arrays and options of keys, and
@@ -206,6 +215,14 @@ macro_rules! key_integers {
             #[inline]
             fn write_key(&self, into: &mut KeyBytes) {
                 into.push(&(*self as $unsigned ^ $flip).to_be_bytes());
+            }
+            fn write_keys(keys: &[Self], into: &mut KeyBytes) {
+                let flip: $unsigned = $flip;
+                if size_of::<$type>() == 1 && flip == 0 {
+                    // Their bytes are those in memory.
+                    return into.push(bytemuck::cast_slice(keys));
+                }
+                keys.iter().for_each(|key| key.write_key(into));
             }
         }
         // SAFETY: the bytes have the order of the values, and no other type has the layout.
@@ -422,7 +439,7 @@ unsafe impl<T: Key> Key for Option<T> {
 // SAFETY: the bytes are those of the elements, in order.
 unsafe impl<T: KeyRef, const N: usize> KeyRef for [T; N] {
     fn write_key(&self, into: &mut KeyBytes) {
-        self.iter().for_each(|part| part.write_key(into));
+        T::write_keys(self, into);
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod packed;
 pub(crate) mod persist;
 pub(crate) mod pointer;
 pub(crate) mod raw;
+pub(crate) mod recent;
 pub(crate) mod result;
 pub(crate) mod schema;
 #[cfg(feature = "serde")]

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
 
+use super::recent::Recent;
 pub use strandline_core::engine::Control;
 use strandline_core::engine::{self, Stm};
 use strandline_core::error::{Error, Result};
@@ -39,6 +40,8 @@ pub struct View<'p, C: Control = Stm> {
     depth: Cell<u32>,
     /// True if the transaction may write.
     writes: bool,
+    /// What the last operation has found of its collection, if that is a vector.
+    pub(crate) recent: RefCell<Recent>,
     /// Number of items that were popped from queues. Their memory may hold other items by now.
     pub(crate) popped: Cell<u64>,
 }
@@ -104,6 +107,7 @@ impl<'p, C: Control> View<'p, C> {
             database: Cell::new(0),
             depth: Cell::new(0),
             writes,
+            recent: RefCell::default(),
             popped: Cell::new(0),
         }
     }

@@ -189,3 +189,43 @@ fn a_savepoint_does_not_save_a_transaction_that_has_failed() {
     assert!(matches!(done, Err(Error::Full { .. })), "{done:?}");
     assert_eq!(db.read(|tx| table.len(tx)).unwrap(), 0);
 }
+
+#[test]
+fn operations_on_a_vector_see_what_others_have_changed_in_between() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::<Shelf>::create_new(folder.path().join("pool"), &Options::default(), make).unwrap();
+    store
+        .write(|tx, root| {
+            let numbers = root.get(tx)?.numbers;
+            numbers.swap(tx, 0, 9)?;
+            assert_eq!((numbers.get(tx, 0)?, numbers.get(tx, 9)?), (Some(9), Some(0)));
+            assert_eq!((numbers.pop(tx)?, numbers.get(tx, 9)?), (Some(0), None));
+            numbers.push(tx, &7)?;
+            assert_eq!(numbers.get(tx, 9)?, Some(7));
+            numbers.truncate(tx, 5)?;
+            assert_eq!((numbers.get(tx, 5)?, numbers.last(tx)?), (None, Some(4)));
+            let before = tx.savepoint();
+            numbers.clear(tx)?;
+            numbers.extend(tx, 20..40)?;
+            assert_eq!((numbers.get(tx, 0)?, numbers.get(tx, 19)?), (Some(20), Some(39)));
+            before.roll_back()?;
+            assert_eq!((numbers.get(tx, 5)?, numbers.get(tx, 4)?), (None, Some(4)));
+            // Two vectors in turn.
+            let others = Vector::new(tx)?;
+            others.extend(tx, 100..110)?;
+            for index in 0..5 {
+                assert_eq!(others.set(tx, index, &index)?, 100 + index);
+                assert_eq!(numbers.set(tx, index, &(200 + index))?, if index == 0 { 9 } else { index });
+            }
+            assert_eq!((others.get(tx, 4)?, numbers.get(tx, 4)?), (Some(4), Some(204)));
+            others.destroy(tx)
+        })
+        .unwrap();
+    let gone = store.write(|tx, root| {
+        let numbers = root.get(tx)?.numbers;
+        numbers.set(tx, 0, &1)?;
+        numbers.destroy(tx)?;
+        numbers.set(tx, 0, &2).map(drop)
+    });
+    assert!(matches!(gone, Err(Error::Dangling { .. })), "{gone:?}");
+}

@@ -295,23 +295,24 @@ impl Cell {
     }
 }
 
-/// Returns the words of a new cell for a page of up to `page_words` words. A key or value that is too large for the page is stored outside.
+/// Puts the words of a new cell for a page of up to `page_words` words into `cell`, which is empty. A key or value that is too large for the
+/// page is stored outside.
 pub(super) fn new_cell(
     tx: &mut impl Transaction,
+    cell: &mut CellWords,
     page_words: u64,
     key: &[u8],
-    value: &[u64],
-    bytes: u64,
-) -> Result<CellWords, Abort> {
+    (value, bytes): (&[u64], u64),
+) -> Result<(), Abort> {
     let most = most_cell_words(page_words);
     let mut head = new_head(page_words, key, bytes);
     if words(head) <= most {
-        let mut cell = cell_with_key(tx, head, key)?;
+        push_key(tx, cell, head, key)?;
         cell.extend(value.iter().copied());
-        return Ok(cell);
+        return Ok(());
     }
     head |= VALUE_OUTSIDE;
-    let mut cell = cell_with_key(tx, head, key)?;
+    push_key(tx, cell, head, key)?;
     match outside::store(tx, value, bytes)? {
         Outside::Block(block) => cell.push(block.offset()),
         Outside::Extents(list) => {
@@ -319,21 +320,21 @@ pub(super) fn new_cell(
             cell.push(list.offset());
         }
     }
-    Ok(cell)
+    Ok(())
 }
 
-/// Returns the words of a new cell whose value is in the extents that the block at `list` lists.
+/// Puts the words of a new cell into `cell`, which is empty. Its value is in the extents that the block at `list` lists.
 pub(super) fn new_outside_cell(
     tx: &mut impl Transaction,
+    cell: &mut CellWords,
     page_words: u64,
     key: &[u8],
-    list: PersistentAddress,
-    bytes: u64,
-) -> Result<CellWords, Abort> {
+    (list, bytes): (PersistentAddress, u64),
+) -> Result<(), Abort> {
     let head = new_head(page_words, key, bytes) | VALUE_OUTSIDE | VALUE_IN_EXTENTS;
-    let mut cell = cell_with_key(tx, head, key)?;
+    push_key(tx, cell, head, key)?;
     cell.push(list.offset());
-    Ok(cell)
+    Ok(())
 }
 
 /// Returns the first word of a new cell whose value is inside the page.
@@ -342,18 +343,17 @@ fn new_head(page_words: u64, key: &[u8], bytes: u64) -> u64 {
     (key.len() as u64) << 32 | bytes | if is_outside { KEY_OUTSIDE } else { 0 }
 }
 
-/// Returns the first words of a cell: `head`, and the key or the address of a new block with the key.
-fn cell_with_key(tx: &mut impl Transaction, head: u64, key: &[u8]) -> Result<CellWords, Abort> {
-    let mut cell = CellWords::new();
+/// Appends the first words of a cell: `head`, and the key or the address of a new block with the key.
+fn push_key(tx: &mut impl Transaction, cell: &mut CellWords, head: u64, key: &[u8]) -> Result<(), Abort> {
     cell.push(head);
     if head & KEY_OUTSIDE != 0 {
         let block = tx.alloc(8 * key.len().div_ceil(8) as u64)?;
         write_bytes(tx, block, key)?;
         cell.push(block.offset());
     } else {
-        push_bytes(&mut cell, key);
+        push_bytes(cell, key);
     }
-    Ok(cell)
+    Ok(())
 }
 
 /// Appends a key in whole words, at least one.
@@ -372,5 +372,7 @@ pub(super) fn child_cell(
     key: &[u8],
     child: PersistentAddress,
 ) -> Result<CellWords, Abort> {
-    new_cell(tx, page_words, key, &[child.offset()], 8)
+    let mut cell = CellWords::new();
+    new_cell(tx, &mut cell, page_words, key, (&[child.offset()], 8))?;
+    Ok(cell)
 }

@@ -137,9 +137,9 @@ impl PageTree {
         bytes: u64,
     ) -> Result<(), Abort> {
         let counters = self.counters(tx)?;
-        let cell = new_cell(tx, self.most_words, key, value, bytes)?;
-        let Located { mut path, leaf, place, .. } = located;
-        self.add(tx, &mut path, leaf, place, (key, &cell))?;
+        let mut cell = CellWords::new();
+        new_cell(tx, &mut cell, self.most_words, key, (value, bytes))?;
+        self.add(tx, located.leaf, located.place, (key, &cell))?;
         counters.add(tx, 1)
     }
 
@@ -156,22 +156,22 @@ impl PageTree {
         value: &[u64],
         bytes: u64,
     ) -> Result<(), Abort> {
-        let Located { mut path, leaf: mut page, place, cell } = located;
+        let Located { leaf: mut page, place, cell } = located;
         let Some(cell) = cell else { return Err(KIND.damaged(tx, page.at, "no cell")) };
         if rewritten(tx, cell, value, bytes)? {
             return Ok(());
         }
         cell.free_outside(tx)?;
         let place = page.remove_alone(tx, place)?;
-        let new = new_cell(tx, self.most_words, key, value, bytes)?;
-        self.add(tx, &mut path, page, place, (key, &new))
+        let mut new = CellWords::new();
+        new_cell(tx, &mut new, self.most_words, key, (value, bytes))?;
+        self.add(tx, page, place, (key, &new))
     }
 
-    /// Adds a cell to a page at a place, and makes room for it if necessary.
+    /// Adds a cell to a page at a place, and makes room for it if necessary. `key` belongs to the page.
     pub(super) fn add(
         &self,
         tx: &mut impl Transaction,
-        path: &mut Path,
         mut page: Page,
         place: Place,
         (key, cell): (&[u8], &CellWords),
@@ -180,13 +180,11 @@ impl PageTree {
             return Ok(());
         }
         let mut slots = page.slots(tx)?;
-        if let Some(offset) = page.room_for(tx, &slots, cell.len())? {
-            return page.put(tx, (&mut slots, place), offset, cell);
-        }
         let index = slots.index(place);
-        if page.would_have_room(cell.len()) {
+        if page.has_room_for(tx, &slots, cell.len())? {
             return page.put_all(tx, &mut slots, index, std::slice::from_ref(cell));
         }
+        let path = &mut self.path_to(tx, &page, key)?;
         if path.is_empty() && page.words < self.most_words {
             return self.grow(tx, page, &slots, (index, cell));
         }
@@ -267,8 +265,7 @@ impl PageTree {
             old.free_outside(tx)?;
             let place = slots.number(parted);
             parent.remove(tx, &mut slots, place)?;
-            path.pop();
-            return self.add(tx, path, parent, slots.place(parted), (&key, &cell));
+            return self.add(tx, parent, slots.place(parted), (&key, &cell));
         }
         self.split(tx, path, crowded)
     }
@@ -300,7 +297,7 @@ impl PageTree {
         if let Some(step) = path.pop() {
             let parent = Page::load(tx, step.page, Some(level + 1))?;
             let Place { word, index } = step.place;
-            return self.add(tx, path, parent, Place { word, index: index + 1 }, (&key, &cell));
+            return self.add(tx, parent, Place { word, index: index + 1 }, (&key, &cell));
         }
         self.add_root(tx, crowded.page.at, level + 1, &cell)
     }

@@ -1,9 +1,9 @@
 //! Bulk loading: pairs that come in the order of their keys, behind all pairs in the tree. Each leaf is filled and written once.
 
+use super::PageTree;
 use super::cell::{CellWords, child_cell, new_cell};
 use super::insert::separator;
 use super::page::Page;
-use super::{PageTree, Path, Step};
 use crate::error::Error;
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
@@ -95,18 +95,16 @@ impl PageTree {
     /// Adds a leaf behind all others. `key` is greater than their keys and not greater than those of the leaf.
     fn add_leaf(&self, tx: &mut impl Transaction, key: &[u8], leaf: PersistentAddress) -> Result<(), Abort> {
         let cell = child_cell(tx, self.most_words, key, leaf)?;
-        let (mut path, mut page) = (Path::new(), self.root(tx)?);
+        let mut page = self.root(tx)?;
         if page.level == 0 {
             return self.add_root(tx, page.at, 1, &cell);
         }
         loop {
             let found = page.search(tx, key)?;
             if page.level == 1 {
-                return self.add(tx, &mut path, page, found.place, (key, &cell));
+                return self.add(tx, page, found.place, (key, &cell));
             }
-            let (place, child) = Self::child(tx, &page, &found)?;
-            path.push(Step { page: page.at, place });
-            page = child;
+            page = Self::child(tx, &page, &found)?.1;
         }
     }
 }
@@ -136,7 +134,8 @@ impl Load {
             ))));
         }
         let page_words = self.tree.most_words;
-        let cell = new_cell(tx, page_words, key, value, bytes)?;
+        let mut cell = CellWords::new();
+        new_cell(tx, &mut cell, page_words, key, (value, bytes))?;
         if !Page::holds(page_words, self.cells.len() + 1, self.used + cell.len() as u64) {
             self.write(tx)?;
         }

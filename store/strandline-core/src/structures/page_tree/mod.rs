@@ -15,7 +15,7 @@
 //! Every written word is a log record. So a cell stays where it was put, and an insertion writes only the cell, one word of its page's
 //! head, and one or two slot words. Slot words need not be full: a full one hands a slot to its neighbour, or is split into two. A removal
 //! leaves garbage behind. A later cell uses a gap in the garbage that is large enough. The page is compacted if none is but all
-//! together are, and if it has so many cells and so much garbage that this costs less than the search for a gap.
+//! together are.
 //!
 //! The value of a cell in an inner page is the address of a child. The cell's key is not greater than any key in that child; the first cell
 //! of each inner page has an empty key. The key that separates two leaves is as short as possible.
@@ -116,7 +116,6 @@ type Path = ArrayVec<Step, MAX_LEVELS>;
 
 /// The place of a key: where it is, or where it would be inserted. It is valid until the tree changes.
 pub struct Located {
-    path: Path,
     leaf: Page,
     place: Place,
     /// The key's cell, if the key is in the tree.
@@ -133,12 +132,7 @@ impl OptimisticSearch for Find<'_> {
     type Found = Option<Cell>;
 
     fn search(&self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
-        let mut page = self.tree.root(tx)?;
-        while page.level > 0 {
-            let found = page.search(tx, self.key)?;
-            page = PageTree::child(tx, &page, &found)?.1;
-        }
-        Ok(page.search(tx, self.key)?.cell)
+        Ok(self.tree.search(tx, self.key)?.1.cell)
     }
 }
 
@@ -152,16 +146,8 @@ impl OptimisticSearch for Locate<'_> {
     type Found = Located;
 
     fn search(&self, tx: &mut impl Read) -> Result<Located, Abort> {
-        let (mut path, mut page) = (Path::new(), self.tree.root(tx)?);
-        loop {
-            let found = page.search(tx, self.key)?;
-            if page.level == 0 {
-                return Ok(Located { path, leaf: page, place: found.place, cell: found.cell });
-            }
-            let (place, child) = PageTree::child(tx, &page, &found)?;
-            path.push(Step { page: page.at, place });
-            page = child;
-        }
+        let (leaf, Found { place, cell, .. }) = self.tree.search(tx, self.key)?;
+        Ok(Located { leaf, place, cell })
     }
 }
 
@@ -227,6 +213,33 @@ impl PageTree {
         };
         let child = cell.child(tx)?;
         Ok((place, Page::load(tx, child, Some(page.level - 1))?))
+    }
+
+    /// Searches for a key from the root on. Returns its leaf, and the result of the search there.
+    fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<(Page, Found), Abort> {
+        let mut page = self.root(tx)?;
+        loop {
+            let found = page.search(tx, key)?;
+            if page.level == 0 {
+                return Ok((page, found));
+            }
+            page = Self::child(tx, &page, &found)?.1;
+        }
+    }
+
+    /// Returns the path to `page`, to which `key` belongs. Few changes need the path, so the search for a key's place does not note it.
+    fn path_to(&self, tx: &mut impl Read, page: &Page, key: &[u8]) -> Result<Path, Abort> {
+        let (mut path, mut above) = (Path::new(), self.root(tx)?);
+        while above.at != page.at {
+            if above.level <= page.level {
+                return Err(KIND.damaged(tx, page.at, "a page to which its keys do not lead"));
+            }
+            let found = above.search(tx, key)?;
+            let (place, child) = Self::child(tx, &above, &found)?;
+            path.push(Step { page: above.at, place });
+            above = child;
+        }
+        Ok(path)
     }
 
     /// Returns the cell of `key`.

@@ -4,17 +4,18 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::cell::{self, Cell, CellWords, Sought};
-use super::slots::{EACH, MOST, Place, Slots, count, inserted, offset_in, removed};
+use super::slots::{MOST, Place, Slots, insert_near, offset_in, removed};
 use super::{KIND, MAX_LEVELS};
 use crate::memory::PersistentAddress;
-use crate::structures::bytes::rewrite;
+use crate::structures::bytes::{read_few, rewrite};
+use crate::structures::with_buffer;
 use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5b_1e_9a_6e;
 /// The number of words in the largest page.
 const MOST_WORDS: usize = 512;
-/// A page of more cells than these is compacted, rather than searched for a gap, once its garbage is at least a quarter of the words in use.
-const MANY_CELLS: u64 = 32;
+/// The number of words in the smallest cell: its head, and a key.
+const LEAST_CELL: u64 = 2;
 /// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
 /// Up to this number of slot words, a search in a leaf prefetches the first cell of each of them together.
@@ -141,36 +142,51 @@ impl Page {
         (self.begin - HEAD - self.slots).checked_sub(1)
     }
 
-    /// Returns the number of the word at which a cell of `cell` words can be put: between slots and cells, or in the garbage. Returns `None` too if it
-    /// is better to compact the page.
-    pub fn room_for(&self, tx: &mut impl Read, slots: &Slots, cell: usize) -> Result<Option<u64>, Abort> {
+    /// Returns the number of the word at which a cell of `cell` words can be put: between slots and cells, or in the garbage. `slots` are the
+    /// slot words.
+    fn room_for(&self, tx: &mut impl Read, slots: &[u64], cell: u64) -> Result<Option<u64>, Abort> {
         match self.between() {
-            Some(between) if between >= cell as u64 => Ok(Some(self.begin - cell as u64)),
-            Some(_) if self.garbage >= cell as u64 && !self.is_worth_compacting(cell) => {
-                self.gap(tx, slots, cell as u64)
-            }
+            Some(between) if between >= cell => Ok(Some(self.begin - cell)),
+            Some(_) if self.garbage >= cell => self.gap(tx, slots, cell),
             _ => Ok(None),
         }
     }
 
-    /// Returns whether compaction makes room for a cell of `cell` words, and costs less than the searches for a gap at this insertion and the next
-    /// ones: such a search looks at all cells.
-    fn is_worth_compacting(&self, cell: usize) -> bool {
-        self.cells > MANY_CELLS && self.garbage >= self.used() / 4 && self.would_have_room(cell)
+    /// Returns whether there is room for a cell of `cell` words, or would be after compaction.
+    pub fn has_room_for(&self, tx: &mut impl Read, slots: &Slots, cell: usize) -> Result<bool, Abort> {
+        let would_have = Self::holds(self.words, self.cells as usize + 1, self.used() + cell as u64);
+        Ok(would_have || self.room_for(tx, &slots.0, cell as u64)?.is_some())
     }
 
-    /// Returns the first gap of `words` words among the cells.
-    fn gap(&self, tx: &mut impl Read, slots: &Slots, words: u64) -> Result<Option<u64>, Abort> {
-        let mut taken = [false; MOST_WORDS];
-        for offset in slots.offsets() {
-            let end = offset + self.cell(tx, offset)?.words();
-            taken[offset as usize..end as usize].fill(true);
+    /// Returns the first gap of `words` words among the cells. Reads the sizes only of cells that begin far enough before the next one.
+    fn gap(&self, tx: &mut impl Read, slots: &[u64], words: u64) -> Result<Option<u64>, Abort> {
+        let mut begins = [0_u64; MOST_WORDS / 64];
+        for &(mut word) in slots {
+            while word != 0 {
+                let offset = word & 0xffff;
+                if offset >= self.words {
+                    return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
+                }
+                begins[offset as usize / 64] |= 1 << (offset % 64);
+                word >>= 16;
+            }
         }
-        let mut free = 0;
-        for word in self.begin..self.words {
-            free = if taken[word as usize] { 0 } else { free + 1 };
-            if free == words {
-                return Ok(Some(word + 1 - words));
+        // The last cell before a possible gap; at first there is none.
+        let (mut last, mut end) = (None, self.begin);
+        for (number, mut bits) in (0..).zip(begins).chain([(self.words / 64, 1 << (self.words % 64))]) {
+            while bits != 0 {
+                let next = 64 * number + u64::from(bits.trailing_zeros());
+                bits &= bits - 1;
+                if next.saturating_sub(end) >= words {
+                    let free = match last {
+                        Some(cell) => cell + self.cell(tx, cell)?.words(),
+                        None => end,
+                    };
+                    if next.saturating_sub(free) >= words {
+                        return Ok(Some(free));
+                    }
+                }
+                (last, end) = (Some(next), next + LEAST_CELL);
             }
         }
         Ok(None)
@@ -179,11 +195,6 @@ impl Page {
     /// Returns whether a page of `words` words has room for `cells` cells that occupy `used` words.
     pub fn holds(words: u64, cells: usize, used: u64) -> bool {
         HEAD + Slots::words_of(cells) as u64 + used <= words
-    }
-
-    /// Returns whether a cell of `cell` words would have room after compaction.
-    pub fn would_have_room(&self, cell: usize) -> bool {
-        Self::holds(self.words, self.cells as usize + 1, self.used() + cell as u64)
     }
 
     pub fn slots(&self, tx: &mut impl Read) -> Result<Slots, Abort> {
@@ -284,26 +295,48 @@ impl Page {
         tx.write(self.at.word(1), self.counts())
     }
 
-    /// Adds a cell at a place in the room between slots and cells, if its slot word has a free slot, so that no other word of the slots changes. Returns
-    /// whether it did.
+    /// Adds a cell at a place, if there is room for it without compaction, and its slot word or one beside that has a free slot, so that no
+    /// other word of the slots changes. Returns whether it did.
     pub fn put_alone(
         &mut self,
         tx: &mut impl Transaction,
         place: Place,
         cell: &[u64],
     ) -> Result<bool, Abort> {
-        if self.between() < Some(cell.len() as u64) || u64::from(place.word) >= self.slots {
+        let at = u64::from(place.word);
+        if at >= self.slots {
             return Ok(false);
         }
-        let at = self.slot_word(place);
-        let word = tx.read(at)?;
-        if count(word) == EACH {
+        let first = at.saturating_sub(1);
+        let mut old = [0; 3];
+        let old = &mut old[..(self.slots - first).min(at - first + 2) as usize];
+        let first_at = self.at.word(HEAD + first);
+        read_few(tx, first_at, old)?;
+        let words = cell.len() as u64;
+        let offset = if self.begin - HEAD - self.slots >= words {
+            Some(self.begin - words)
+        } else if self.garbage >= words {
+            with_buffer(self.slots, |slots| {
+                tx.read_range(self.at.word(HEAD), slots)?;
+                self.gap(tx, slots, words)
+            })?
+        } else {
+            None
+        };
+        let Some(offset) = offset else { return Ok(false) };
+        let mut new = [0; 3];
+        let new = &mut new[..old.len()];
+        new.copy_from_slice(old);
+        if !insert_near(new, (at - first) as usize, usize::from(place.index), offset) {
             return Ok(false);
         }
         KIND.check_block(tx, self.at, self.words)?;
-        let offset = self.begin - cell.len() as u64;
         self.write_cell(tx, offset, cell)?;
-        tx.write(at, inserted(word, usize::from(place.index), offset))?;
+        for ((word, old), new) in (0..).zip(old).zip(new) {
+            if old != new {
+                tx.write(first_at.word(word), *new)?;
+            }
+        }
         self.store_counts(tx)?;
         Ok(true)
     }
@@ -333,20 +366,6 @@ impl Page {
         self.at.word(HEAD + u64::from(place.word))
     }
 
-    /// Adds a cell at a place, with its words at `offset`, where [`Page::room_for`] has found room.
-    pub fn put(
-        &mut self,
-        tx: &mut impl Transaction,
-        (slots, place): (&mut Slots, Place),
-        offset: u64,
-        cell: &[u64],
-    ) -> Result<(), Abort> {
-        KIND.check_block(tx, self.at, self.words)?;
-        self.write_cell(tx, offset, cell)?;
-        slots.insert(place, offset);
-        self.store(tx, slots)
-    }
-
     /// Writes the words of a new cell at `offset`.
     fn write_cell(&mut self, tx: &mut impl Transaction, offset: u64, cell: &[u64]) -> Result<(), Abort> {
         if offset < self.begin {
@@ -369,7 +388,7 @@ impl Page {
         KIND.check_block(tx, self.at, self.words)?;
         let mut put = 0;
         while let Some(cell) = cells.get(put)
-            && let Some(offset) = self.room_for(tx, slots, cell.len())?
+            && let Some(offset) = self.room_for(tx, &slots.0, cell.len() as u64)?
         {
             self.write_cell(tx, offset, cell)?;
             slots.insert(slots.place(index + put), offset);
@@ -404,8 +423,11 @@ impl Page {
         let mut all = Vec::with_capacity(self.used() as usize);
         let mut begins = Vec::with_capacity(self.cells as usize);
         for offset in slots.offsets() {
-            begins.push(all.len() as u64);
-            all.extend_from_slice(&self.cell(tx, offset)?.load(tx)?);
+            let cell = self.cell(tx, offset)?;
+            let begin = all.len();
+            begins.push(begin as u64);
+            all.resize(begin + cell.words() as usize, 0);
+            tx.read_range(cell.at(), &mut all[begin..])?;
         }
         if !Self::holds(self.words, begins.len(), all.len() as u64) {
             return Err(KIND.damaged(tx, self.at, "more cells than it has room for"));
@@ -425,10 +447,15 @@ impl Page {
         let words = self.cell(tx, offset)?.words();
         slots.remove(place);
         self.count_removed(tx, offset, words)?;
+        self.note_empty(slots);
+        Ok(())
+    }
+
+    /// Counts all words as free if the page has no cells any more.
+    fn note_empty(&mut self, slots: &Slots) {
         if slots.0.is_empty() {
             (self.begin, self.garbage, self.cells) = (self.words, 0, 0);
         }
-        Ok(())
     }
 
     /// Counts a cell of `words` words at `offset` as removed.
@@ -467,15 +494,15 @@ impl Page {
         KIND.check_block(tx, self.at, self.words)?;
         let mut taken = Vec::with_capacity(numbers.len());
         for offset in slots.offsets_of(numbers.clone()) {
-            taken.push(self.cell(tx, offset)?.load(tx)?);
+            let cell = self.cell(tx, offset)?.load(tx)?;
+            self.count_removed(tx, offset, cell.len() as u64)?;
+            taken.push(cell);
         }
         if taken.len() != numbers.len() {
             return Err(KIND.damaged(tx, self.at, "a gap among its slots"));
         }
-        for number in numbers.rev() {
-            let place = slots.number(number);
-            self.forget(tx, slots, place)?;
-        }
+        slots.remove_all(numbers);
+        self.note_empty(slots);
         self.store(tx, slots)?;
         Ok(taken)
     }

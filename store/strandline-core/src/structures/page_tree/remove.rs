@@ -8,17 +8,21 @@ use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Transaction};
 
 impl PageTree {
-    /// Removes the key at a place, if it is there.
+    /// Removes `key`, whose place is `located`, if it is there.
     ///
     /// # Errors
     /// Returns an error after a conflict, if the log is full or if there is damage.
-    pub fn remove(&self, tx: &mut impl Transaction, located: Located) -> Result<(), Abort> {
-        let Located { mut path, leaf: mut page, place, cell: Some(cell) } = located else { return Ok(()) };
+    pub fn remove(&self, tx: &mut impl Transaction, located: Located, key: &[u8]) -> Result<(), Abort> {
+        let Located { leaf: mut page, place, cell: Some(cell) } = located else { return Ok(()) };
         self.counters(tx)?.add(tx, -1)?;
         cell.free_outside(tx)?;
         page.remove_alone(tx, place)?;
+        if self.is_full_enough(&page) {
+            return Ok(());
+        }
+        let mut path = self.path_to(tx, &page, key)?;
         while let Some(step) = path.pop() {
-            if page.used() >= self.most_words / 4 {
+            if self.is_full_enough(&page) {
                 return Ok(());
             }
             let mut parent = Page::load(tx, step.page, Some(page.level + 1))?;
@@ -30,6 +34,11 @@ impl PageTree {
             page = parent;
         }
         self.lower(tx, page)
+    }
+
+    /// Returns whether a page need not be merged with another one.
+    fn is_full_enough(&self, page: &Page) -> bool {
+        page.used() >= self.most_words / 4
     }
 
     /// Replaces an inner root that has one child by that child.

@@ -44,6 +44,28 @@ pub(super) fn removed(word: u64, index: usize) -> u64 {
     word & below | word >> 16 & !below
 }
 
+/// Inserts a slot before slot number `index` of word number `at`, if that word or one beside it has a free slot. Returns whether it did.
+pub(super) fn insert_near(words: &mut [u64], at: usize, index: usize, offset: u64) -> bool {
+    let word = words[at];
+    if count(word) < EACH {
+        words[at] = inserted(word, index, offset);
+    } else if let Some(&next) = words.get(at + 1)
+        && count(next) < EACH
+    {
+        let last = if index == EACH { offset } else { offset_in(word, EACH - 1) };
+        words[at + 1] = inserted(next, 0, last);
+        words[at] = if index == EACH { word } else { inserted(word, index, offset) };
+    } else if at > 0 && count(words[at - 1]) < EACH {
+        let before = words[at - 1];
+        let first = if index == 0 { offset } else { offset_in(word, 0) };
+        words[at - 1] = inserted(before, count(before), first);
+        words[at] = if index == 0 { word } else { inserted(removed(word, 0), index - 1, offset) };
+    } else {
+        return false;
+    }
+    true
+}
+
 impl Slots {
     /// Returns slots for cells that begin at these words, with some room in each slot word.
     pub fn of(offsets: &[u64]) -> Self {
@@ -120,20 +142,10 @@ impl Slots {
             words.push(offset);
             return;
         };
-        if count(word) < EACH {
-            words[at] = inserted(word, index, offset);
-        } else if let Some(&next) = words.get(at + 1)
-            && count(next) < EACH
-        {
-            let last = if index == EACH { offset } else { offset_in(word, EACH - 1) };
-            words[at + 1] = inserted(next, 0, last);
-            words[at] = if index == EACH { word } else { inserted(word, index, offset) };
-        } else if at > 0 && count(words[at - 1]) < EACH {
-            let before = words[at - 1];
-            let first = if index == 0 { offset } else { offset_in(word, 0) };
-            words[at - 1] = inserted(before, count(before), first);
-            words[at] = if index == 0 { word } else { inserted(removed(word, 0), index - 1, offset) };
-        } else if index == EACH {
+        if insert_near(words, at, index, offset) {
+            return;
+        }
+        if index == EACH {
             words.insert(at + 1, offset);
         } else {
             let last = offset_in(word, EACH - 1);
@@ -151,6 +163,25 @@ impl Slots {
         self.0[at] = word;
         if word == 0 {
             self.0.remove(at);
+        }
+    }
+
+    /// Removes the slots of the cells with these numbers. Words without other slots go too.
+    pub fn remove_all(&mut self, numbers: Range<usize>) {
+        let mut number = 0;
+        for mut slots in std::mem::take(&mut self.0) {
+            let (mut word, mut index) = (0, 0);
+            while slots != 0 {
+                if !numbers.contains(&number) {
+                    word |= (slots & 0xffff) << (16 * index);
+                    index += 1;
+                }
+                number += 1;
+                slots >>= 16;
+            }
+            if word != 0 {
+                self.0.push(word);
+            }
         }
     }
 
@@ -183,6 +214,10 @@ mod tests {
                 }
                 assert!(slots.offsets().eq(list.iter().copied()) && slots.is_sound(), "{slots:x?} {list:?}");
                 let index = random.usize(..=list.len());
+                let mut rest = slots.clone();
+                rest.remove_all(index..list.len().min(index + 9));
+                assert!(rest.offsets().eq([&list[..index], &list[list.len().min(index + 9)..]].concat()));
+                assert!(rest.is_sound(), "{rest:x?} {list:?}");
                 assert_eq!(slots.index(slots.place(index)), index);
                 assert_eq!(slots.offsets_of(index..usize::MAX), list[index..]);
                 assert_eq!(slots.offsets_of(0..index), list[..index]);

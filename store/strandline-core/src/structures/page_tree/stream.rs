@@ -265,19 +265,20 @@ impl ValueWriter {
     /// # Panics
     /// Panics if pieces are missing.
     pub fn finish(self, tx: &mut impl Transaction, tree: &PageTree, key: &[u8]) -> Result<(), Abort> {
-        let cell = match self.kind {
+        let mut cell = CellWords::new();
+        match self.kind {
             Kind::Extents(writer) => {
                 assert_eq!(writer.rest(), 0, "pieces of the value are missing");
                 let list = writer.finish(tx)?;
-                new_outside_cell(tx, tree.most_words, key, list, self.bytes)?
+                new_outside_cell(tx, &mut cell, tree.most_words, key, (list, self.bytes))?;
             }
             Kind::Whole(whole) => {
                 assert_eq!(whole.len() as u64, self.bytes, "pieces of the value are missing");
                 let mut words = vec![0; whole.len().div_ceil(8)];
                 put_bytes(&mut words, &whole);
-                new_cell(tx, tree.most_words, key, &words, self.bytes)?
+                new_cell(tx, &mut cell, tree.most_words, key, (&words, self.bytes))?;
             }
-        };
+        }
         let located = tree.locate(tx, key)?;
         tree.set(tx, located, key, &cell)
     }
@@ -292,13 +293,13 @@ impl PageTree {
         key: &[u8],
         cell: &CellWords,
     ) -> Result<(), Abort> {
-        let Located { mut path, leaf: mut page, mut place, cell: old } = located;
+        let Located { leaf: mut page, mut place, cell: old } = located;
         let (counters, is_new) = (self.counters(tx)?, old.is_none());
         if let Some(old) = old {
             old.free_outside(tx)?;
             place = page.remove_alone(tx, place)?;
         }
-        self.add(tx, &mut path, page, place, (key, cell))?;
+        self.add(tx, page, place, (key, cell))?;
         if is_new { counters.add(tx, 1) } else { Ok(()) }
     }
 }

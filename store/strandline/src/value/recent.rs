@@ -1,0 +1,62 @@
+//! What the last operation of a transaction has found of its collection.
+//!
+//! An operation reads the header of its collection, and checks the blocks to which it writes. If the transaction's next operation is on the same
+//! collection, all that is as it was, since no other operation has run in between. So a loop over a collection reads and checks it only once.
+
+use strandline_core::memory::PersistentAddress;
+use strandline_core::transaction::Abort;
+
+/// A block of a collection.
+#[derive(Clone, Copy)]
+pub(crate) struct Block {
+    pub at: PersistentAddress,
+    /// The block's number in its collection.
+    pub number: u64,
+    /// True if it was checked that the block may be written to.
+    pub is_checked: bool,
+}
+
+impl Block {
+    /// No block.
+    const NONE: Self = Self { at: PersistentAddress::NULL, number: 0, is_checked: false };
+}
+
+/// A collection's header, and some of its blocks.
+pub(crate) struct Recent {
+    /// The number of the operation that has found this.
+    operation: u64,
+    /// The address and the tag of the collection.
+    collection: (PersistentAddress, u64),
+    /// The words behind the tag.
+    pub header: [u64; 3],
+    pub blocks: [Block; 4],
+}
+
+impl Default for Recent {
+    /// Returns nothing.
+    fn default() -> Self {
+        Self {
+            operation: 0,
+            collection: (PersistentAddress::NULL, 0),
+            header: [0; 3],
+            blocks: [Block::NONE; 4],
+        }
+    }
+}
+
+impl Recent {
+    /// Begins operation number `operation` of the transaction, on this collection. Calls `read` for the header's words, unless the operation before
+    /// it was on the same collection.
+    pub fn begin(
+        &mut self,
+        operation: u64,
+        collection: (PersistentAddress, u64),
+        read: impl FnOnce() -> Result<[u64; 3], Abort>,
+    ) -> Result<(), Abort> {
+        if self.operation + 1 != operation || self.collection != collection {
+            *self = Self { collection, header: read()?, ..Self::default() };
+        }
+        self.operation = operation;
+        Ok(())
+    }
+}
