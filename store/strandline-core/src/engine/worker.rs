@@ -212,7 +212,7 @@ impl<C: Control> Worker<C> {
         Ok(body.result.expect("the closure of a transaction that has committed has returned a result"))
     }
 
-    /// Runs a transaction. This is compiled once and not for each closure, of which programs have many.
+    /// Runs a transaction. This is compiled once for each control and not for each closure, of which programs have many.
     fn attempt_body(
         &mut self,
         read_only: bool,

@@ -65,8 +65,11 @@ fn key(random: &mut fastrand::Rng, kind: u64) -> Vec<u8> {
     }
 }
 
-#[test]
-fn a_cell_does_not_leave_a_page_with_too_much_garbage() {
+/// The counts of a page, in the order of their parts in its second word.
+type Counts = [u64; 4];
+
+/// Plants counts in a leaf with 100 cells, and then removes, replaces and inserts until there is an error, which it returns.
+fn changed_with(plant: impl Fn(Counts, u64) -> Counts) -> Option<String> {
     let (_pool, mut worker, _) = tree(4096);
     let (header, tree) = worker
         .run(|tx| {
@@ -81,24 +84,50 @@ fn a_cell_does_not_leave_a_page_with_too_much_garbage() {
                 let place = tree.locate(tx, &key)?;
                 tree.insert(tx, place, &key, &[number], 8)?;
             }
-            // As much garbage as there are words behind the first cell: the head by itself is possible.
             let root = PersistentAddress::new(tx.read(header)?);
             let [head, counts] = tx.read_array(root)?;
-            let words_of_cells = (head >> 8 & 0xffff) - (counts >> 16 & 0xffff);
-            tx.write(root.word(1), counts & !(0xffff << 32) | words_of_cells << 32)
+            let planted = plant([0, 16, 32, 48].map(|bit| counts >> bit & 0xffff), head >> 8 & 0xffff);
+            tx.write(root.word(1), (0..).zip(planted).map(|(part, count)| count << (16 * part)).sum())
         })
         .unwrap();
-    let key = 50_u64.to_be_bytes();
-    let replaced = worker.run(|tx| {
-        let place = tree.locate(tx, &key)?;
-        tree.replace(tx, place, &key, &[1, 2, 3], 24)
-    });
-    let removed = worker.run(|tx| {
-        let place = tree.locate(tx, &key)?;
-        tree.remove(tx, place, &key)
-    });
-    for changed in [replaced, removed] {
-        assert!(changed.unwrap_err().to_string().contains("more garbage"));
+    (0..300_u64).find_map(|number| {
+        let key = (number % 100).to_be_bytes();
+        let changed = worker.run(|tx| {
+            let place = tree.locate(tx, &key)?;
+            match (place.cell, number / 100) {
+                (Some(_), 0) => tree.replace(tx, place, &key, &[1, 2, 3], 24),
+                (Some(_), 1) => tree.remove(tx, place, &key),
+                (Some(_), _) => Ok(()),
+                (None, _) => tree.insert(tx, place, &key, &[number], 8),
+            }
+        });
+        changed.err().map(|error| error.to_string())
+    })
+}
+
+#[test]
+fn counts_of_a_page_that_cannot_be_right_are_errors() {
+    assert_eq!(changed_with(|counts, _| counts), None);
+    let wrong: [fn(Counts, u64) -> Counts; 5] = [
+        |[slots, begin, _, cells], words| [slots, begin, words - begin, cells],
+        |[slots, begin, garbage, _], _| [slots, begin, garbage, 0],
+        |_, _| [0, 2, 0, 0],
+        |[slots, begin, garbage, _], _| [slots, begin, garbage, 4 * slots + 1],
+        |[_, begin, garbage, cells], _| [256, begin, garbage, cells],
+    ];
+    for (number, plant) in wrong.into_iter().enumerate() {
+        let error = changed_with(plant).unwrap_or_else(|| panic!("number {number} goes unnoticed"));
+        assert!(error.contains("page"), "number {number}: {error}");
+    }
+    // These are possible by themselves. A compaction may correct them, and nothing panics.
+    let possible: [fn(Counts, u64) -> Counts; 3] = [
+        |[slots, begin, _, cells], words| [slots, begin, words - begin - 2 * cells, cells],
+        |[slots, begin, garbage, cells], _| [slots, begin, garbage, cells + 20],
+        |[slots, begin, garbage, cells], _| [slots, begin, garbage, cells - 20],
+    ];
+    for plant in possible {
+        let error = changed_with(plant);
+        assert!(error.as_ref().is_none_or(|error| error.contains("page")), "{error:?}");
     }
 }
 

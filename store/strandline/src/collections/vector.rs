@@ -229,7 +229,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         self.header(tx)
     }
 
-    /// Runs an operation that begins with a look at the header.
+    /// Runs an operation that needs the header, which is read unless the operation before has read it.
     fn operate<C: Control, R>(
         self,
         tx: &View<'p, C>,
@@ -243,7 +243,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         })
     }
 
-    /// Returns the address of an element. If it `is_written`, checks that it may be.
+    /// Returns the address of an element. If it `is_written`, checks that its segment may be written.
     fn element(
         tx: &mut impl Transaction,
         recent: &mut Recent,
@@ -251,7 +251,7 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         is_written: bool,
     ) -> Result<PersistentAddress, Abort> {
         let (segment, number) = place(index);
-        // The last segments are the largest, so that nearly all elements of a vector are in as many as are remembered.
+        // Each segment has twice the elements of the one before, so nearly all elements are in the last four.
         let block = &mut recent.blocks[segment as usize % recent.blocks.len()];
         if block.number != segment || block.at.is_null() {
             let slot = Header::of(recent.header).directory.word(1 + segment);

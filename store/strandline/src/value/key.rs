@@ -135,7 +135,8 @@ impl KeyBytes {
 )]
 ///
 /// # Safety
-/// [`write_key`](KeyRef::write_key) must write the bytes that the key type itself writes for an equal key, since a table stores them as that key.
+/// [`write_key`](KeyRef::write_key) must write the bytes that the key type itself writes for an equal key, since a table stores them as that key, and
+/// `write_keys` the same bytes as `write_key` for each key in turn.
 /// `#[derive(Key)]` guarantees this.
 pub unsafe trait KeyRef {
     /// Appends the key's bytes. The bytes of different keys must be in the order of the keys, and must not be a prefix of another key's bytes.
@@ -219,7 +220,7 @@ macro_rules! key_integers {
             fn write_keys(keys: &[Self], into: &mut KeyBytes) {
                 let flip: $unsigned = $flip;
                 if size_of::<$type>() == 1 && flip == 0 {
-                    // Their bytes are those in memory.
+                    // Such a key is encoded as itself.
                     return into.push(bytemuck::cast_slice(keys));
                 }
                 keys.iter().for_each(|key| key.write_key(into));

@@ -1,7 +1,7 @@
-//! What the last operation of a transaction has found of its collection.
+//! The header and the checked blocks of the vector that the last operation of a transaction used.
 //!
-//! An operation reads the header of its collection, and checks the blocks to which it writes. If the transaction's next operation is on the same
-//! collection, all that is as it was, since no other operation has run in between. So a loop over a collection reads and checks it only once.
+//! They hold only if the next operation is on the same vector. Every operation takes a number, savepoints and roll-backs included, so after any other
+//! operation the numbers have a gap, and the header is read again. So a loop over a vector reads and checks it only once.
 
 use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::Abort;
@@ -45,7 +45,7 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Begins operation number `operation` of the transaction, on this collection. Calls `read` for the header's words, unless the operation before
+    /// Begins operation number `operation` of the transaction, on this collection. An operation that writes the header also changes it here. Calls `read` for the header's words, unless the operation before
     /// it was on the same collection.
     pub fn begin(
         &mut self,

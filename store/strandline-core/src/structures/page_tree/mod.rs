@@ -14,8 +14,8 @@
 //!
 //! Every written word is a log record. So a cell stays where it was put, and an insertion writes only the cell, one word of its page's
 //! head, and one or two slot words. Slot words need not be full: a full one hands a slot to its neighbour, or is split into two. A removal
-//! leaves garbage behind. A later cell uses a gap in the garbage that is large enough. The page is compacted if none is but all
-//! together are.
+//! leaves garbage behind. A later cell uses a gap in the garbage that is large enough. If no gap is, but the free words together are, the
+//! page is compacted.
 //!
 //! The value of a cell in an inner page is the address of a child. The cell's key is not greater than any key in that child; the first cell
 //! of each inner page has an empty key. The key that separates two leaves is as short as possible.
@@ -227,7 +227,8 @@ impl PageTree {
         }
     }
 
-    /// Returns the path to `page`, to which `key` belongs. Few changes need the path, so the search for a key's place does not note it.
+    /// Returns the path to `page`, to which a search for `key` must lead. Few changes need the path, so the search for a key's place does not note it. Reads only pages
+    /// above `page`.
     fn path_to(&self, tx: &mut impl Read, page: &Page, key: &[u8]) -> Result<Path, Abort> {
         let (mut path, mut above) = (Path::new(), self.root(tx)?);
         while above.at != page.at {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::cell::{self, Cell, CellWords, Sought};
-use super::slots::{MOST, Place, Slots, insert_near, offset_in, removed};
+use super::slots::{EACH, MOST, Place, Slots, count, insert_near, offset_in, removed};
 use super::{KIND, MAX_LEVELS};
 use crate::memory::PersistentAddress;
 use crate::structures::bytes::{read_few, rewrite};
@@ -79,7 +79,10 @@ impl Page {
             && HEAD + self.slots <= self.begin
             && self.begin <= self.words
             && self.garbage <= self.words - self.begin
-            && (self.cells == 0) == (self.slots == 0)
+            && self.slots <= self.cells
+            && self.cells <= EACH as u64 * self.slots
+            && LEAST_CELL * self.cells <= self.used()
+            && (self.cells > 0 || self.used() == 0)
     }
 
     fn head(&self) -> u64 {
@@ -158,7 +161,8 @@ impl Page {
         Ok(would_have || self.room_for(tx, &slots.0, cell as u64)?.is_some())
     }
 
-    /// Returns the first gap of `words` words among the cells. Reads the sizes only of cells that begin far enough before the next one.
+    /// Returns the first gap of `words` words among the cells. Reads the sizes only of cells that begin far enough before the next one, so in a
+    /// damaged page, where a cell may reach beyond the next one, the gap may overlap a cell.
     fn gap(&self, tx: &mut impl Read, slots: &[u64], words: u64) -> Result<Option<u64>, Abort> {
         let mut begins = [0_u64; MOST_WORDS / 64];
         for &(mut word) in slots {
@@ -295,8 +299,8 @@ impl Page {
         tx.write(self.at.word(1), self.counts())
     }
 
-    /// Adds a cell at a place, if there is room for it without compaction, and its slot word or one beside that has a free slot, so that no
-    /// other word of the slots changes. Returns whether it did.
+    /// Adds a cell at a place, if the page has room for it without compaction, and if the place's slot word or a neighbouring one has a free slot.
+    /// Writes at most two slot words. Returns whether it did.
     pub fn put_alone(
         &mut self,
         tx: &mut impl Transaction,
@@ -312,6 +316,9 @@ impl Page {
         let old = &mut old[..(self.slots - first).min(at - first + 2) as usize];
         let first_at = self.at.word(HEAD + first);
         read_few(tx, first_at, old)?;
+        if old.iter().all(|&word| count(word) == EACH) {
+            return Ok(false);
+        }
         let words = cell.len() as u64;
         let offset = if self.begin - HEAD - self.slots >= words {
             Some(self.begin - words)
@@ -386,6 +393,9 @@ impl Page {
         cells: &[CellWords],
     ) -> Result<(), Abort> {
         KIND.check_block(tx, self.at, self.words)?;
+        if slots.offsets().count() as u64 != self.cells {
+            return Err(KIND.damaged(tx, self.at, "another number of cells than it counts"));
+        }
         let mut put = 0;
         while let Some(cell) = cells.get(put)
             && let Some(offset) = self.room_for(tx, &slots.0, cell.len() as u64)?
