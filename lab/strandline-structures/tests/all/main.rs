@@ -1,7 +1,7 @@
 //! Property tests of the structures against the standard library's, on every runner, in small pools whose logs overflow; and tests of what damage,
 //! interruption and deletion leave.
 
-mod model;
+mod contents;
 mod native;
 
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use strandline_core::memory::{Hosted, PersistentAddress, World, coroutines};
 use strandline_core::scheme::{Schemes, recover};
 use strandline_core::transaction::{Abort, AnyRunner, Concurrency, Read, Runner, Statistics, Transaction};
 use strandline_schemes::{PlainWorker, Program};
-use strandline_structures::model::{Contents, Invariant, Numbers, Operation, Structure};
+use strandline_structures::model::{self, Contents, Invariant, Numbers, Operation, Structure};
 use strandline_structures::*;
 
 const KILOBYTE: u64 = 1024;
@@ -188,7 +188,7 @@ proptest! {
     #[test]
     fn hash_table_is_a_map(
         (table, script) in scripts(
-            (1..40u64, 1..10u64).prop_map(|(buckets, value_words)| strandline_structures::model::HashTable { buckets, value_words }),
+            (1..40u64, 1..10u64).prop_map(|(buckets, value_words)| model::HashTable { buckets, value_words }),
             100, 60,
         ),
     ) {
@@ -196,13 +196,13 @@ proptest! {
     }
 
     #[test]
-    fn red_black_tree_is_a_map((tree, script) in scripts(Just(strandline_structures::model::RedBlackTree), 200, 120)) {
+    fn red_black_tree_is_a_map((tree, script) in scripts(Just(model::RedBlackTree), 200, 120)) {
         everywhere(&tree, 4 * KILOBYTE, &script, 0);
     }
 
     #[test]
     fn b_tree_is_a_map(
-        (tree, script) in scripts((3..12u64).prop_map(strandline_structures::model::BTree), 200, 120),
+        (tree, script) in scripts((3..12u64).prop_map(model::BTree), 200, 120),
     ) {
         everywhere(&tree, 16 * KILOBYTE, &script, 0);
     }
@@ -212,7 +212,7 @@ proptest! {
         (tree, script) in scripts(
             (3..12u64, any::<bool>()).prop_map(|(keys, in_all_nodes)| {
                 let shape = if in_all_nodes { SortedShape::b_tree(keys) } else { SortedShape::b_plus(keys) };
-                strandline_structures::model::SortedTree(shape)
+                model::SortedTree(shape)
             }),
             200, 120,
         ),
@@ -225,7 +225,7 @@ proptest! {
         (tree, script) in scripts(
             (3..12u64, any::<bool>()).prop_map(|(keys, in_all_nodes)| {
                 let shape = if in_all_nodes { SortedShape::b_tree(keys) } else { SortedShape::b_plus(keys) };
-                strandline_structures::model::SortedTreeOfWords(SortedShape { bytes: 512, value_bytes: 8, ..shape })
+                model::SortedTreeOfWords(SortedShape { bytes: 512, value_bytes: 8, ..shape })
             }),
             200, 120,
         ),
@@ -236,7 +236,7 @@ proptest! {
     #[test]
     fn b_plus_tree_is_a_map(
         (tree, script) in
-            scripts((4..9u64).prop_map(|pairs| strandline_structures::model::BPlusTree(NodeShape::of_pairs(pairs))), 300, 120),
+            scripts((4..9u64).prop_map(|pairs| model::BPlusTree(NodeShape::of_pairs(pairs))), 300, 120),
     ) {
         everywhere(&tree, 8 * KILOBYTE, &script, 0);
     }
@@ -244,14 +244,14 @@ proptest! {
     #[test]
     fn b_plus_tree_with_groups_is_a_map(
         (tree, script) in
-            scripts((10..60u64).prop_map(|pairs| strandline_structures::model::BPlusTree(NodeShape::of_pairs(pairs))), 1000, 200),
+            scripts((10..60u64).prop_map(|pairs| model::BPlusTree(NodeShape::of_pairs(pairs))), 1000, 200),
     ) {
         everywhere(&tree, 16 * KILOBYTE, &script, 0);
     }
 
     #[test]
     fn key_value_store_is_a_map(
-        (store, script) in scripts((1..20u64).prop_map(|buckets| strandline_structures::model::KeyValueStore { buckets }), 150, 40),
+        (store, script) in scripts((1..20u64).prop_map(|buckets| model::KeyValueStore { buckets }), 150, 40),
     ) {
         // Further tables remain until the store is dropped.
         everywhere(&store, 16 * KILOBYTE, &script, 512);
@@ -260,7 +260,7 @@ proptest! {
     #[test]
     fn array_is_a_vector(
         (array, script) in
-            scripts((1..3000u64, any::<u64>()).prop_map(|(length, first)| strandline_structures::model::Array { length, first }), 3000, 30),
+            scripts((1..3000u64, any::<u64>()).prop_map(|(length, first)| model::Array { length, first }), 3000, 30),
     ) {
         everywhere(&array, 4 * KILOBYTE, &script, 0);
     }
@@ -268,7 +268,7 @@ proptest! {
     #[test]
     fn queue_is_a_deque(
         (queue, script) in scripts(
-            (2..9u64, 1..12u64).prop_map(|(capacity, entry_words)| strandline_structures::model::Queue { capacity, entry_words }),
+            (2..9u64, 1..12u64).prop_map(|(capacity, entry_words)| model::Queue { capacity, entry_words }),
             1, 60,
         ),
     ) {
@@ -278,7 +278,7 @@ proptest! {
     #[test]
     fn graph_is_a_map_of_edges(
         (graph, script) in scripts(
-            (1..12u64, 1..4u64).prop_map(|(vertices, value_words)| strandline_structures::model::Graph { vertices, value_words }),
+            (1..12u64, 1..4u64).prop_map(|(vertices, value_words)| model::Graph { vertices, value_words }),
             144, 60,
         ),
     ) {
@@ -286,17 +286,17 @@ proptest! {
     }
 
     #[test]
-    fn set_is_a_set((set, script) in scripts(Just(strandline_structures::model::Set), 40, 60)) {
+    fn set_is_a_set((set, script) in scripts(Just(model::Set), 40, 60)) {
         everywhere(&set, 4 * KILOBYTE, &script, 0);
     }
 
     #[test]
-    fn multiset_counts((set, script) in scripts(Just(strandline_structures::model::MultiSet), 40, 60)) {
+    fn multiset_counts((set, script) in scripts(Just(model::MultiSet), 40, 60)) {
         everywhere(&set, 4 * KILOBYTE, &script, 0);
     }
 
     #[test]
-    fn blocks_keep_what_is_in_them((blocks, script) in scripts(Just(strandline_structures::model::Blocks { slots: 6 }), 6, 40)) {
+    fn blocks_keep_what_is_in_them((blocks, script) in scripts(Just(model::Blocks { slots: 6 }), 6, 40)) {
         everywhere(&blocks, 4 * KILOBYTE, &script, 0);
     }
 
@@ -304,7 +304,7 @@ proptest! {
     fn words_keep_their_invariant(
         (words, script) in scripts(
             prop_oneof![Just(Invariant::None), Just(Invariant::Sum), Just(Invariant::Permutation)]
-                .prop_map(|invariant| strandline_structures::model::Words { count: 6, byte: |place| 16 * place, invariant }),
+                .prop_map(|invariant| model::Words { count: 6, byte: |place| 16 * place, invariant }),
             6, 30,
         ),
     ) {
@@ -395,23 +395,23 @@ fn orders(tree: &dyn Structure, count: u64) {
 
 #[test]
 fn red_black_trees_of_all_orders() {
-    orders(&strandline_structures::model::RedBlackTree, 4000);
+    orders(&model::RedBlackTree, 4000);
 }
 
 #[test]
 fn b_trees_of_all_orders() {
-    orders(&strandline_structures::model::BTree(3), 1500);
-    orders(&strandline_structures::model::BTree(6), 3000);
-    orders(&strandline_structures::model::BTree(11), 3000);
+    orders(&model::BTree(3), 1500);
+    orders(&model::BTree(6), 3000);
+    orders(&model::BTree(11), 3000);
 }
 
 #[test]
 fn sorted_trees_of_all_orders() {
     for keys in [3, 4, 11] {
-        orders(&strandline_structures::model::SortedTree(SortedShape::b_plus(keys)), 1500);
-        orders(&strandline_structures::model::SortedTree(SortedShape::b_tree(keys)), 1500);
+        orders(&model::SortedTree(SortedShape::b_plus(keys)), 1500);
+        orders(&model::SortedTree(SortedShape::b_tree(keys)), 1500);
     }
-    orders(&strandline_structures::model::SortedTree(SortedShape::LOOSE_ORDERING), 2000);
+    orders(&model::SortedTree(SortedShape::LOOSE_ORDERING), 2000);
 }
 
 /// In a leaf of 200 pairs of 8 and 4 bytes an insertion at the front writes the whole contents and nothing else.
@@ -438,17 +438,17 @@ fn a_sorted_tree_shifts() {
 
 #[test]
 fn b_plus_trees_of_the_paper_of_all_orders() {
-    orders(&strandline_structures::model::BPlusTree(NodeShape::PAPER), 8000);
+    orders(&model::BPlusTree(NodeShape::PAPER), 8000);
 }
 
 #[test]
 fn b_plus_trees_of_the_largest_nodes_of_all_orders() {
-    orders(&strandline_structures::model::BPlusTree(NodeShape::of_pairs(255)), 3000);
+    orders(&model::BPlusTree(NodeShape::of_pairs(255)), 3000);
 }
 
 #[test]
 fn b_plus_trees_of_the_smallest_nodes_of_all_orders() {
-    orders(&strandline_structures::model::BPlusTree(NodeShape::of_pairs(4)), 1500);
+    orders(&model::BPlusTree(NodeShape::of_pairs(4)), 1500);
 }
 
 /// Insertions and removals in a node with room write only a few words.
@@ -683,15 +683,15 @@ fn survive(structure: &dyn Structure, seed: &mut u64) {
 fn damage_is_an_error() {
     let mut seed = 99;
     for _ in 0..40 {
-        survive(&strandline_structures::model::HashTable { buckets: 20, value_words: 1 }, &mut seed);
-        survive(&strandline_structures::model::RedBlackTree, &mut seed);
-        survive(&strandline_structures::model::BTree(3), &mut seed);
-        survive(&strandline_structures::model::BTree(9), &mut seed);
-        survive(&strandline_structures::model::SortedTree(SortedShape::b_plus(4)), &mut seed);
-        survive(&strandline_structures::model::SortedTree(SortedShape::b_tree(9)), &mut seed);
-        survive(&strandline_structures::model::BPlusTree(NodeShape::of_pairs(4)), &mut seed);
-        survive(&strandline_structures::model::BPlusTree(NodeShape::of_pairs(30)), &mut seed);
-        survive(&strandline_structures::model::KeyValueStore { buckets: 20 }, &mut seed);
+        survive(&model::HashTable { buckets: 20, value_words: 1 }, &mut seed);
+        survive(&model::RedBlackTree, &mut seed);
+        survive(&model::BTree(3), &mut seed);
+        survive(&model::BTree(9), &mut seed);
+        survive(&model::SortedTree(SortedShape::b_plus(4)), &mut seed);
+        survive(&model::SortedTree(SortedShape::b_tree(9)), &mut seed);
+        survive(&model::BPlusTree(NodeShape::of_pairs(4)), &mut seed);
+        survive(&model::BPlusTree(NodeShape::of_pairs(30)), &mut seed);
+        survive(&model::KeyValueStore { buckets: 20 }, &mut seed);
     }
 }
 
@@ -787,14 +787,14 @@ fn together(structure: &dyn Structure, mode: Concurrency, seed: u64) {
 fn threads_work_together() {
     for seed in 0..6 {
         for mode in MODES {
-            together(&strandline_structures::model::HashTable { buckets: 16, value_words: 1 }, mode, seed);
-            together(&strandline_structures::model::RedBlackTree, mode, seed);
-            together(&strandline_structures::model::BTree(5), mode, seed);
-            together(&strandline_structures::model::SortedTree(SortedShape::b_plus(5)), mode, seed);
-            together(&strandline_structures::model::SortedTree(SortedShape::b_tree(4)), mode, seed);
-            together(&strandline_structures::model::BPlusTree(NodeShape::of_pairs(4)), mode, seed);
-            together(&strandline_structures::model::BPlusTree(NodeShape::of_pairs(20)), mode, seed);
-            together(&strandline_structures::model::KeyValueStore { buckets: 16 }, mode, seed);
+            together(&model::HashTable { buckets: 16, value_words: 1 }, mode, seed);
+            together(&model::RedBlackTree, mode, seed);
+            together(&model::BTree(5), mode, seed);
+            together(&model::SortedTree(SortedShape::b_plus(5)), mode, seed);
+            together(&model::SortedTree(SortedShape::b_tree(4)), mode, seed);
+            together(&model::BPlusTree(NodeShape::of_pairs(4)), mode, seed);
+            together(&model::BPlusTree(NodeShape::of_pairs(20)), mode, seed);
+            together(&model::KeyValueStore { buckets: 16 }, mode, seed);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! from that the states that a power failure, or a failed write or flush, may leave. Each process reports on standard error what it was promised.
 //! Whatever happens, the pool must open with everything that was promised, and with each transaction completely or not at all.
 //!
-//! Most tests run a few dozen or hundred cases. `STRANDLINE_CASES=20000 cargo test --release -p strandline --test processes power_failures_lose --
+//! Most tests run some dozens of cases. `STRANDLINE_CASES=20000 cargo test --release -p strandline --test processes power_failures_lose --
 //! --nocapture` runs one for longer. It prints its seed, and `STRANDLINE_SEED` draws the same numbers again; the order of threads and processes still
 //! depends on the system.
 
