@@ -94,7 +94,7 @@ where
             let (db, all, running) = (&db, &all, &running);
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(thread as u64);
-                for step in 0..60 {
+                for step in 0..30 {
                     let seed = random.u64(..);
                     let done = db.write(|tx| {
                         let mut random = fastrand::Rng::with_seed(seed);

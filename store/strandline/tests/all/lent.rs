@@ -36,12 +36,12 @@ where
     assert!(films.lend(&snapshot, &9).unwrap().is_none());
     drop(snapshot);
     assert!(lent.iter().all(|film| film.is_lent() && film.len() == BYTES as u64 && film.pieces().len() > 1));
-    for round in 0..20 {
+    for round in 0..10 {
         for key in 0..4 {
             db.write(|tx| films.set(tx, &key, &value(100 + round, BYTES))).unwrap();
         }
         db.write(|tx| films.remove(tx, &3)).unwrap();
-        if round % 8 == 0 {
+        if round % 4 == 0 {
             db.compact().unwrap();
         }
         std::thread::scope(|scope| {

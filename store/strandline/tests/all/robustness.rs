@@ -51,7 +51,7 @@ fn aimed() -> impl Strategy<Value = Vec<Aimed>> {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(100))]
 
     #[test]
     fn damaged_structures_give_errors(damage in aimed()) {
@@ -62,7 +62,7 @@ proptest! {
 
 #[test]
 fn damage_to_the_roots_description_is_found_with_and_without_its_type() {
-    let bits = (0..64).step_by(7).map(Change::Bit);
+    let bits = (0..64).step_by(13).map(Change::Bit);
     for change in bits.chain([Change::Value(0), Change::Value(213_200), Change::FromTheEnd(0)]) {
         attacks::open_with_another_description(change);
     }

@@ -456,7 +456,7 @@ fn calls_that_fail_are_errors_that_name_them() {
         (way, run.counts, run.all)
     });
     let mut returned = BTreeMap::<&str, usize>::new();
-    for case in 0..cases(20) {
+    for case in 0..cases(12) {
         let (way, counts, all) = random.choice(&ways).unwrap();
         let fault = draw(&mut random, counts);
         let folder = quick_folder();
