@@ -201,24 +201,13 @@ impl<C: Control> Worker<C> {
         Ok((result, self.tx.engine.durable_at))
     }
 
+    #[inline(always)]
     fn attempt<R>(
         &mut self,
         read_only: bool,
         locks: Option<&[Lock]>,
-        closure: impl FnMut(&mut Tx<C>) -> Result<R, Abort>,
+        body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>,
     ) -> Result<R> {
-        let mut body = Closure { closure, result: None };
-        self.attempt_body(read_only, locks, &mut body)?;
-        Ok(body.result.expect("the closure of a transaction that has committed has returned a result"))
-    }
-
-    /// Runs a transaction. This is compiled once for each control and not for each closure, of which programs have many.
-    fn attempt_body(
-        &mut self,
-        read_only: bool,
-        locks: Option<&[Lock]>,
-        body: &mut dyn Body<C>,
-    ) -> Result<()> {
         let memory = &self.tx.engine.view.memory;
         memory.admit_thread();
         memory.begin_transaction()?;
@@ -228,29 +217,6 @@ impl<C: Control> Worker<C> {
         running.0.engine.view.memory.end_transaction();
         std::mem::forget(running);
         result
-    }
-}
-
-/// The body of a transaction, which keeps its result itself.
-trait Body<C: Control> {
-    fn run(&mut self, tx: &mut Tx<C>) -> Result<(), Abort>;
-    /// Drops the result of a run that did not commit.
-    fn drop_result(&mut self);
-}
-
-struct Closure<F, R> {
-    closure: F,
-    result: Option<R>,
-}
-
-impl<C: Control, R, F: FnMut(&mut Tx<C>) -> Result<R, Abort>> Body<C> for Closure<F, R> {
-    fn run(&mut self, tx: &mut Tx<C>) -> Result<(), Abort> {
-        self.result = Some((self.closure)(tx)?);
-        Ok(())
-    }
-
-    fn drop_result(&mut self) {
-        self.result = None;
     }
 }
 
@@ -335,7 +301,13 @@ impl<C: Control> Tx<C> {
         resume_unwind(panic)
     }
 
-    fn attempt(&mut self, read_only: bool, locks: Option<&[Lock]>, body: &mut dyn Body<C>) -> Result<()> {
+    #[inline(always)]
+    fn attempt<R>(
+        &mut self,
+        read_only: bool,
+        locks: Option<&[Lock]>,
+        mut body: impl FnMut(&mut Self) -> Result<R, Abort>,
+    ) -> Result<R> {
         let mut attempt = 0;
         self.engine.declare(locks);
         renew(&mut self.engine.wants_large, false);
@@ -343,16 +315,18 @@ impl<C: Control> Tx<C> {
             if let Err(why) = self.engine.begin(attempt, read_only) {
                 return Err(self.engine.take_error(why));
             }
-            let outcome = catch_unwind(AssertUnwindSafe(|| body.run(self)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
             let why = match outcome {
-                Ok(Ok(())) => match self.engine.commit() {
-                    Ok(()) => return Ok(()),
-                    // Dropped while the locks are still held, since the drop may panic, like the closure.
-                    Err(why) => match catch_unwind(AssertUnwindSafe(|| body.drop_result())) {
-                        Ok(()) => why,
-                        Err(panic) => self.unwind(panic),
-                    },
-                },
+                Ok(Ok(value)) => {
+                    match self.engine.commit() {
+                        Ok(()) => return Ok(value),
+                        // Dropped while the locks are still held, since the drop may panic, like the closure.
+                        Err(why) => match catch_unwind(AssertUnwindSafe(|| drop(value))) {
+                            Ok(()) => why,
+                            Err(panic) => self.unwind(panic),
+                        },
+                    }
+                }
                 Ok(Err(why)) => self.engine.reason(why),
                 Err(panic) => self.unwind(panic),
             };
@@ -384,6 +358,7 @@ impl<C: Control> Tx<C> {
 impl<C: Control> Runner for Worker<C> {
     type Tx<'t> = Tx<C>;
 
+    #[inline(always)]
     fn run<R>(&mut self, body: impl FnMut(&mut Tx<C>) -> Result<R, Abort>) -> Result<R> {
         renew(&mut self.tx.engine.durable_later, false);
         self.attempt(false, None, body)

@@ -9,6 +9,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::file::WriteObserver;
 use strandline_core::transaction::{Abort, Runner};
 
+#[inline(always)]
 fn attempt<'p, C: Control, T, E>(
     tx: &'p mut engine::Tx<C>,
     body: &mut impl FnMut(&Tx<'p, C>) -> Result<T, E>,
@@ -36,6 +37,7 @@ pub(crate) fn within<C: Control, T>(
 ///
 /// # Errors
 /// Returns the error of `body`, in which case nothing has changed, or the error that made the transaction fail.
+#[inline]
 pub(crate) fn update<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
     mut body: impl FnMut(&Tx<'_, C>) -> Result<T, E>,
@@ -61,11 +63,10 @@ pub(crate) fn observed<T, E>(
     writes: Option<&WriteObserver>,
     write: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, E> {
-    let begun = writes.map(|writes| (writes, Instant::now()));
+    let Some(writes) = writes else { return write() };
+    let since = Instant::now();
     let written = write()?;
-    if let Some((writes, since)) = begun {
-        writes.note(since.elapsed(), Location::caller());
-    }
+    writes.note(since.elapsed(), Location::caller());
     Ok(written)
 }
 
@@ -73,6 +74,7 @@ pub(crate) fn observed<T, E>(
 ///
 /// # Errors
 /// Returns the same errors as [`update`].
+#[inline]
 pub(crate) fn view<C: Control, T, E: From<Error>>(
     worker: &mut Worker<C>,
     mut body: impl FnMut(&View<'_, C>) -> Result<T, E>,
@@ -88,6 +90,7 @@ pub(crate) fn view<C: Control, T, E: From<Error>>(
     finish(outcome, &mut given_up)
 }
 
+#[inline]
 fn finish<T, E: From<Error>>(outcome: Result<T>, given_up: &mut Option<E>) -> Result<T, E> {
     match outcome {
         Ok(value) => Ok(value),
