@@ -238,7 +238,8 @@ impl<'p, T: Persist<'p>> Vector<'p, T> {
         tx.words(|words| {
             let recent = &mut *tx.recent.borrow_mut();
             let collection = (self.raw.at, Self::TAG);
-            recent.begin(tx.operations(), collection, || self.header(words).map(Header::words))?;
+            let read = || self.header(words).map(Header::words);
+            let recent = Recent::begin(recent, tx.operations(), collection, read)?;
             body(words, recent)
         })
     }

@@ -32,31 +32,21 @@ pub(crate) struct Recent {
     pub blocks: [Block; 4],
 }
 
-impl Default for Recent {
-    /// Returns nothing.
-    fn default() -> Self {
-        Self {
-            operation: 0,
-            collection: (PersistentAddress::NULL, 0),
-            header: [0; 3],
-            blocks: [Block::NONE; 4],
-        }
-    }
-}
-
 impl Recent {
-    /// Begins operation number `operation` of the transaction, on this collection. An operation that writes the header also changes it here. Calls `read` for the header's words, unless the operation before
-    /// it was on the same collection.
+    /// Begins operation number `operation` of the transaction, on this collection. Calls `read` for the header's words, unless the operation before it
+    /// was on the same collection. An operation that writes the header also changes it in the result.
     pub fn begin(
-        &mut self,
+        recent: &mut Option<Self>,
         operation: u64,
         collection: (PersistentAddress, u64),
         read: impl FnOnce() -> Result<[u64; 3], Abort>,
-    ) -> Result<(), Abort> {
-        if self.operation + 1 != operation || self.collection != collection {
-            *self = Self { collection, header: read()?, ..Self::default() };
+    ) -> Result<&mut Self, Abort> {
+        match recent {
+            Some(last) if last.operation + 1 == operation && last.collection == collection => {}
+            _ => *recent = Some(Self { operation, collection, header: read()?, blocks: [Block::NONE; 4] }),
         }
-        self.operation = operation;
-        Ok(())
+        let recent = recent.as_mut().expect("it has just been made, if there was none");
+        recent.operation = operation;
+        Ok(recent)
     }
 }

@@ -40,8 +40,8 @@ pub struct View<'p, C: Control = Stm> {
     depth: Cell<u32>,
     /// True if the transaction may write.
     writes: bool,
-    /// What the last operation has found of its collection, if that is a vector.
-    pub(crate) recent: RefCell<Recent>,
+    /// The header and blocks of the vector that an operation used last. `None` before the first, so that other transactions do not store it.
+    pub(crate) recent: RefCell<Option<Recent>>,
     /// Number of items that were popped from queues. Their memory may hold other items by now.
     pub(crate) popped: Cell<u64>,
 }
@@ -107,7 +107,7 @@ impl<'p, C: Control> View<'p, C> {
             database: Cell::new(0),
             depth: Cell::new(0),
             writes,
-            recent: RefCell::default(),
+            recent: RefCell::new(None),
             popped: Cell::new(0),
         }
     }

@@ -175,7 +175,8 @@ impl Page {
                 word >>= 16;
             }
         }
-        // The last cell before a possible gap; at first there is none.
+        // The number of the first word of the cell before a possible gap, and the least number of a word behind that cell. Before the first cell
+        // there may be a gap from `begin` on.
         let (mut last, mut end) = (None, self.begin);
         for (number, mut bits) in (0..).zip(begins).chain([(self.words / 64, 1 << (self.words % 64))]) {
             while bits != 0 {
