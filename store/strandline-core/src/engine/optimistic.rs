@@ -12,7 +12,7 @@
 //! snapshot sees them.
 
 use crate::error::Error;
-use crate::memory::{Memory, PersistentAddress, Step};
+use crate::memory::{MappedWords, Memory, PersistentAddress, Step};
 use crate::transaction::plain::{NOT_HERE, words_alone};
 use crate::transaction::{Abort, Concurrency, OptimisticSearch, Read};
 
@@ -109,6 +109,15 @@ impl<C: Control> Read for Optimistic<'_, C> {
         let mut words = [0; N];
         self.read_range(at, &mut words)?;
         Ok(words)
+    }
+    fn mapped_words(&self, at: PersistentAddress, count: u64) -> Option<MappedWords<'_>> {
+        let words = if self.has_own { None } else { self.engine.view.memory.data_words() };
+        words?.words(at, count)
+    }
+    fn prefetch_checks(&self, at: PersistentAddress, words: u64) {
+        if self.engine.concurrency() == Concurrency::Stm {
+            self.engine.prefetch_locks(at, words);
+        }
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{LINE_WORDS, Native, PersistentAddress, WORD_BYTES};
+use super::{LINE_WORDS, Native, PersistentAddress, WORD_BYTES, write_back};
 
 /// Number of words in a block whose place and alignment one comparison checks.
 const BLOCK_WORDS: u64 = 4;
@@ -145,10 +145,39 @@ impl<'m> DataWords<'m> {
         Some(unsafe { std::slice::from_raw_parts(begin, count) })
     }
 
+    /// Returns `count` words from `at` on, if they are in the data.
+    #[inline]
+    pub fn words(&self, at: PersistentAddress, count: u64) -> Option<MappedWords<'m>> {
+        Some(MappedWords { words: self.range(at, count as usize)?, thread: PhantomData })
+    }
+
     /// Loads consecutive words, each atomically (acquire). Returns whether they are in the data.
     #[inline]
     pub fn load_range(&self, at: PersistentAddress, into: &mut [u64]) -> bool {
         self.range(at, into.len()).map(|words| load_words(words, into)).is_some()
+    }
+}
+
+/// Consecutive words of a mapped pool, such as those of a page.
+#[derive(Clone, Copy)]
+pub struct MappedWords<'m> {
+    words: &'m [AtomicU64],
+    // As in `DataWords`.
+    thread: PhantomData<*const ()>,
+}
+
+impl MappedWords<'_> {
+    /// Loads `N` words from number `number` on, each atomically (acquire), if there are so many.
+    pub fn load<const N: usize>(&self, number: u64) -> Option<[u64; N]> {
+        let words = self.words.get(number as usize..)?.first_chunk::<N>()?;
+        Some(words.each_ref().map(|word| word.load(Ordering::Acquire)))
+    }
+
+    /// Hints that word `number` will soon be loaded.
+    pub fn prefetch(&self, number: u64) {
+        if let Some(word) = self.words.get(number as usize) {
+            write_back::prefetch(word);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! simulated machine, in a recorder or while a pool is filled, [`AnyRunner`] avoids compiling each structure again for each runner.
 
 use crate::error::{Error, Result};
-use crate::memory::PersistentAddress;
+use crate::memory::{MappedWords, PersistentAddress};
 
 use super::{Abort, Lock, Plain, Read, Runner, Statistics, Transaction};
 
@@ -170,6 +170,12 @@ impl<T: Read + ?Sized> Read for &mut T {
     unsafe fn borrow_pages(&self, at: PersistentAddress, bytes: u64) -> Option<&[u8]> {
         // SAFETY: the caller promises it.
         unsafe { T::borrow_pages(self, at, bytes) }
+    }
+    fn mapped_words(&self, at: PersistentAddress, count: u64) -> Option<MappedWords<'_>> {
+        T::mapped_words(self, at, count)
+    }
+    fn prefetch_checks(&self, at: PersistentAddress, words: u64) {
+        T::prefetch_checks(self, at, words);
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);

@@ -23,7 +23,7 @@ pub(crate) use statistics::Tally;
 pub use write_set::WriteSet;
 
 use crate::error::Error;
-use crate::memory::{PAGE_BYTES, PersistentAddress};
+use crate::memory::{MappedWords, PAGE_BYTES, PersistentAddress};
 
 /// Reading in a transaction.
 ///
@@ -165,6 +165,15 @@ pub trait Read {
     fn guard(&mut self, _at: PersistentAddress) -> Result<(), Abort> {
         Ok(())
     }
+
+    /// In an [`OptimisticSearch`]: returns `count` words from `at` on, if the search may read them directly in the pool's file. Elsewhere `None`.
+    fn mapped_words(&self, _at: PersistentAddress, _count: u64) -> Option<MappedWords<'_>> {
+        None
+    }
+
+    /// In an [`OptimisticSearch`]: prefetches the locks of `words` words from `at` on, which the transaction checks when it reads some of them after the
+    /// search.
+    fn prefetch_checks(&self, _at: PersistentAddress, _words: u64) {}
 
     /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard` is a word to which each transaction writes that frees these pages.
     ///

@@ -1,7 +1,5 @@
 //! Cells: a key with its value or, in an inner page, with a child.
 
-use std::cmp::Ordering;
-
 use arrayvec::ArrayVec;
 
 use super::KIND;
@@ -29,7 +27,7 @@ pub struct Cell {
 }
 
 /// Returns the number of bytes in the key of a cell with this first word.
-pub(super) fn key_bytes(head: u64) -> u64 {
+fn key_bytes(head: u64) -> u64 {
     head >> 32 & 0xffff
 }
 
@@ -59,61 +57,12 @@ pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
 }
 
 /// Converts a stored word of a key into one that compares as the bytes do.
-fn stored_word(stored: u64) -> u64 {
+pub(super) fn stored_word(stored: u64) -> u64 {
     u64::from_be_bytes(stored.to_le_bytes())
 }
 
 /// The words of a cell outside a page: new, or to be moved.
 pub(super) type CellWords = ArrayVec<u64, { most_cell_words(512) as usize }>;
-
-/// A key to search for, with its first word.
-pub(super) struct Sought<'k> {
-    bytes: &'k [u8],
-    first: u64,
-}
-
-impl<'k> Sought<'k> {
-    pub fn new(bytes: &'k [u8]) -> Self {
-        Self { bytes, first: word_of(bytes, 0) }
-    }
-
-    /// Compares the key of the cell `offset` words into `page` with this one. Returns the order and the cell's first word.
-    #[inline]
-    pub fn compare(
-        &self,
-        tx: &mut impl Read,
-        page: PersistentAddress,
-        offset: u64,
-    ) -> Result<(Ordering, u64), Abort> {
-        let [head, first] = tx.read_array(page.word(offset))?;
-        if head & KEY_OUTSIDE == 0 {
-            let order = stored_word(first).cmp(&self.first);
-            if order.is_ne() {
-                return Ok((order, head));
-            }
-        }
-        let cell = Cell { page, offset, head };
-        Ok((self.compare_rest(tx, cell)?, head))
-    }
-
-    /// Compares the rest of the keys, if the first words are equal, or the whole keys, if the cell's is in a block of its own.
-    fn compare_rest(&self, tx: &mut impl Read, cell: Cell) -> Result<Ordering, Abort> {
-        if cell.head & KEY_OUTSIDE != 0 {
-            let mut own = Vec::new();
-            cell.read_key(tx, &mut own)?;
-            return Ok(own.as_slice().cmp(self.bytes));
-        }
-        let bytes = key_bytes(cell.head) as usize;
-        for depth in 1..bytes.min(self.bytes.len()).div_ceil(8) {
-            let word = tx.read(cell.at().word(1 + depth as u64))?;
-            let order = stored_word(word).cmp(&word_of(self.bytes, depth));
-            if order.is_ne() {
-                return Ok(order);
-            }
-        }
-        Ok(bytes.cmp(&self.bytes.len()))
-    }
-}
 
 /// The positions of a cell's key and value among the words of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,6 +230,11 @@ impl Cell {
     /// Returns whether the value is outside the page.
     pub fn is_outside(&self) -> bool {
         self.head & VALUE_OUTSIDE != 0
+    }
+
+    /// Returns whether the key is outside the page.
+    pub(super) fn is_key_outside(&self) -> bool {
+        self.head & KEY_OUTSIDE != 0
     }
 
     /// Returns the address of the block of the key, if the key is outside the page.

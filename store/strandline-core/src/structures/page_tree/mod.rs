@@ -44,6 +44,7 @@ mod outside;
 mod page;
 mod remove;
 mod scan;
+mod search;
 mod slots;
 mod stream;
 
@@ -51,8 +52,9 @@ use arrayvec::ArrayVec;
 
 pub use cell::{Cell, Inside};
 pub use load::Load;
-use page::{Found, Page};
+use page::Page;
 pub use scan::Leaf;
+use search::Found;
 use slots::Place;
 pub use stream::{StoredValue, ValueWriter};
 
@@ -219,10 +221,11 @@ impl PageTree {
     fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<(Page, Found), Abort> {
         let mut page = self.root(tx)?;
         loop {
-            let found = page.search(tx, key)?;
             if page.level == 0 {
-                return Ok((page, found));
+                tx.prefetch_checks(page.at, page.words);
+                return Ok((page, page.search(tx, key)?));
             }
+            let found = page.search(tx, key)?;
             page = Self::child(tx, &page, &found)?.1;
         }
     }

@@ -1,9 +1,8 @@
-//! A page: its head, the search in it, and the functions that change it.
+//! A page: its head, and the functions that change it.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
-use super::cell::{self, Cell, CellWords, Sought};
+use super::cell::{self, Cell, CellWords};
 use super::slots::{EACH, MOST, Place, Slots, count, insert_near, offset_in, removed};
 use super::{KIND, MAX_LEVELS};
 use crate::memory::PersistentAddress;
@@ -18,8 +17,6 @@ const MOST_WORDS: usize = 512;
 const LEAST_CELL: u64 = 2;
 /// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
-/// Up to this number of slot words, a search in a leaf prefetches the first cell of each of them together.
-const FEW_SLOTS: u64 = 16;
 
 /// Returns the number of words in the largest cell of a page of `page_words` words. Every page has room for four such cells.
 pub(super) const fn most_cell_words(page_words: u64) -> u64 {
@@ -33,21 +30,12 @@ pub(super) struct Page {
     pub words: u64,
     pub level: u64,
     /// The number of slot words.
-    slots: u64,
+    pub slots: u64,
     /// The first word that a cell occupies.
-    begin: u64,
+    pub begin: u64,
     /// The number of words behind `begin` that no cell occupies.
     garbage: u64,
     pub cells: u64,
-}
-
-/// The result of a search: the place of a key in a page, or the place where it would be inserted.
-pub(super) struct Found {
-    pub place: Place,
-    /// The cell of the key, if the page has the key.
-    pub cell: Option<Cell>,
-    /// The last cell before the key, if there is one.
-    pub below: Option<Cell>,
 }
 
 impl Page {
@@ -218,74 +206,6 @@ impl Page {
             return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
         }
         Ok(Cell { page: self.at, offset, head })
-    }
-
-    /// Searches for a key: first among the first cells of the slot words, and then in the cells of one slot word.
-    pub fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<Found, Abort> {
-        if self.level == 0 && self.slots <= FEW_SLOTS {
-            // Without this, each step of the search would wait for another cache line.
-            for number in 0..self.slots {
-                let slots = tx.read(self.at.word(HEAD + number))?;
-                tx.prefetch(self.at.word(offset_in(slots, 0)), 1);
-            }
-        }
-        let sought = Sought::new(key);
-        let (mut low, mut high) = (0, self.slots);
-        // The last slot word whose first cell is known to be before the key, and the first word of its last such cell.
-        let (mut word, mut head) = (0, 0);
-        while low < high {
-            let middle = (low + high) / 2;
-            let slots = tx.read(self.at.word(HEAD + middle))?;
-            match self.compare(tx, slots, 0, &sought)? {
-                (Ordering::Equal, head) => {
-                    let cell = Some(self.seen(slots, 0, head));
-                    return Ok(Found { place: Place { word: middle as u16, index: 0 }, cell, below: None });
-                }
-                (Ordering::Less, before) => (low, word, head) = (middle + 1, slots, before),
-                (Ordering::Greater, _) => high = middle,
-            }
-        }
-        let Some(number) = low.checked_sub(1) else {
-            return Ok(Found { place: Place { word: 0, index: 0 }, cell: None, below: None });
-        };
-        if self.level == 0 {
-            (1..4).for_each(|index| tx.prefetch(self.at.word(offset_in(word, index)), 1));
-        }
-        let (mut index, mut cell) = (1, None);
-        while index < 4 && offset_in(word, index) != 0 {
-            match self.compare(tx, word, index, &sought)? {
-                (Ordering::Less, before) => head = before,
-                (Ordering::Equal, head) => {
-                    cell = Some(self.seen(word, index, head));
-                    break;
-                }
-                (Ordering::Greater, _) => break,
-            }
-            index += 1;
-        }
-        let below = Some(self.seen(word, index - 1, head));
-        Ok(Found { place: Place { word: number as u16, index: index as u8 }, cell, below })
-    }
-
-    /// Returns the cell of slot number `index` of the slot word `slots`. `head` is the cell's first word.
-    fn seen(&self, slots: u64, index: usize, head: u64) -> Cell {
-        Cell { page: self.at, offset: offset_in(slots, index), head }
-    }
-
-    /// Compares the key of a slot's cell with the one that is searched for. Returns the order and the cell's first word.
-    #[inline]
-    fn compare(
-        &self,
-        tx: &mut impl Read,
-        slots: u64,
-        index: usize,
-        sought: &Sought<'_>,
-    ) -> Result<(Ordering, u64), Abort> {
-        let offset = offset_in(slots, index);
-        if offset < self.begin || offset + 2 > self.words {
-            return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
-        }
-        sought.compare(tx, self.at, offset)
     }
 
     /// Writes the counts of the page, and the slots that have changed.

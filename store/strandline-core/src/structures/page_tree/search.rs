@@ -1,0 +1,172 @@
+//! The search for a key in a page.
+
+use std::cmp::Ordering;
+
+use super::KIND;
+use super::cell::{Cell, stored_word, word_of};
+use super::page::{HEAD, Page};
+use super::slots::{EACH, Place, offset_in};
+use crate::memory::{MappedWords, PersistentAddress};
+use crate::transaction::plain::NOT_HERE;
+use crate::transaction::{Abort, Read};
+
+/// Up to this number of slot words, a search in a leaf prefetches all cells together.
+const FEW_SLOTS: u64 = 16;
+
+/// The result of a search: the place of a key in a page, or the place where it would be inserted.
+pub(super) struct Found {
+    pub place: Place,
+    /// The cell of the key, if the page has the key.
+    pub cell: Option<Cell>,
+    /// The last cell before the key, if there is one.
+    pub below: Option<Cell>,
+}
+
+/// A key to search for, with its first word.
+struct Sought<'k> {
+    bytes: &'k [u8],
+    first: u64,
+}
+
+/// The words of a page that is searched.
+trait Words {
+    /// Returns `N` words from number `number` on.
+    fn load<const N: usize>(&mut self, number: u64) -> Result<[u64; N], Abort>;
+
+    /// Hints that word `number` will soon be read.
+    fn prefetch(&self, number: u64);
+
+    /// Compares the key of a cell, which is in a block of its own, with `key`.
+    fn compare_outside(&mut self, cell: Cell, key: &[u8]) -> Result<Ordering, Abort>;
+}
+
+/// A page that is read word by word.
+struct Through<'t, T> {
+    tx: &'t mut T,
+    page: PersistentAddress,
+}
+
+impl<T: Read> Words for Through<'_, T> {
+    fn load<const N: usize>(&mut self, number: u64) -> Result<[u64; N], Abort> {
+        self.tx.read_array(self.page.word(number))
+    }
+    fn prefetch(&self, number: u64) {
+        self.tx.prefetch(self.page.word(number), 1);
+    }
+    fn compare_outside(&mut self, cell: Cell, key: &[u8]) -> Result<Ordering, Abort> {
+        let mut own = Vec::new();
+        cell.read_key(self.tx, &mut own)?;
+        Ok(own.as_slice().cmp(key))
+    }
+}
+
+impl Words for MappedWords<'_> {
+    fn load<const N: usize>(&mut self, number: u64) -> Result<[u64; N], Abort> {
+        MappedWords::load(self, number).ok_or(NOT_HERE)
+    }
+    fn prefetch(&self, number: u64) {
+        MappedWords::prefetch(self, number);
+    }
+    fn compare_outside(&mut self, _: Cell, _: &[u8]) -> Result<Ordering, Abort> {
+        Err(NOT_HERE)
+    }
+}
+
+impl Page {
+    /// Searches for a key.
+    pub fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<Found, Abort> {
+        let sought = Sought { bytes: key, first: word_of(key, 0) };
+        // If the search in the mapped words fails, the other one reports why, or reads a key outside the page.
+        if let Some(mut words) = tx.mapped_words(self.at, self.words)
+            && let Ok(Some(found)) = self.search_in(&mut words, &sought)
+        {
+            return Ok(found);
+        }
+        let found = self.search_in(&mut Through { tx, page: self.at }, &sought)?;
+        found.ok_or_else(|| KIND.damaged(tx, self.at, "a cell outside of its page"))
+    }
+
+    /// Searches first among the first cells of the slot words, and then in the cells of one slot word. Returns `None` at a slot that refers to
+    /// no cell in the page.
+    fn search_in(&self, words: &mut impl Words, sought: &Sought<'_>) -> Result<Option<Found>, Abort> {
+        if self.level == 0 && self.slots <= FEW_SLOTS {
+            // Without this, each step of the search would wait for another cache line.
+            for number in 0..self.slots {
+                let [slots] = words.load(HEAD + number)?;
+                (0..EACH).for_each(|index| words.prefetch(offset_in(slots, index)));
+            }
+        }
+        let is_inside = |offset: u64| offset >= self.begin && offset + 2 <= self.words;
+        let (mut low, mut high) = (0, self.slots);
+        // The last slot word whose first cell is known to be before the key, and the first word of its last such cell.
+        let (mut word, mut head) = (0, 0);
+        while low < high {
+            let middle = (low + high) / 2;
+            let [slots] = words.load(HEAD + middle)?;
+            let offset = offset_in(slots, 0);
+            if !is_inside(offset) {
+                return Ok(None);
+            }
+            let [first, key] = words.load(offset)?;
+            let cell = Cell { page: self.at, offset, head: first };
+            match sought.compare(words, cell, key)? {
+                Ordering::Less => (low, word, head) = (middle + 1, slots, first),
+                Ordering::Greater => high = middle,
+                Ordering::Equal => {
+                    let place = Place { word: middle as u16, index: 0 };
+                    return Ok(Some(Found { place, cell: Some(cell), below: None }));
+                }
+            }
+        }
+        let Some(number) = low.checked_sub(1) else {
+            return Ok(Some(Found { place: Place { word: 0, index: 0 }, cell: None, below: None }));
+        };
+        if self.level == 0 {
+            (1..EACH).for_each(|index| words.prefetch(offset_in(word, index)));
+        }
+        let mut below = Cell { page: self.at, offset: offset_in(word, 0), head };
+        let mut place = Place { word: number as u16, index: 1 };
+        while usize::from(place.index) < EACH {
+            let offset = offset_in(word, usize::from(place.index));
+            if offset == 0 {
+                break;
+            }
+            if !is_inside(offset) {
+                return Ok(None);
+            }
+            let [first, key] = words.load(offset)?;
+            let cell = Cell { page: self.at, offset, head: first };
+            match sought.compare(words, cell, key)? {
+                Ordering::Less => below = cell,
+                Ordering::Equal => return Ok(Some(Found { place, cell: Some(cell), below: Some(below) })),
+                Ordering::Greater => break,
+            }
+            place.index += 1;
+        }
+        Ok(Some(Found { place, cell: None, below: Some(below) }))
+    }
+}
+
+impl Sought<'_> {
+    /// Compares the key of a cell with this one. `first` is the second word of the cell.
+    fn compare(&self, words: &mut impl Words, cell: Cell, first: u64) -> Result<Ordering, Abort> {
+        let order = stored_word(first).cmp(&self.first);
+        if order.is_ne() && !cell.is_key_outside() { Ok(order) } else { self.compare_more(words, cell) }
+    }
+
+    /// Compares the keys' other words, if the first ones are equal, or the whole keys, if the cell's is outside the page.
+    fn compare_more(&self, words: &mut impl Words, cell: Cell) -> Result<Ordering, Abort> {
+        if cell.is_key_outside() {
+            return words.compare_outside(cell, self.bytes);
+        }
+        let bytes = cell.key_bytes() as usize;
+        for depth in 1..bytes.min(self.bytes.len()).div_ceil(8) {
+            let [word] = words.load(cell.offset + 1 + depth as u64)?;
+            let order = stored_word(word).cmp(&word_of(self.bytes, depth));
+            if order.is_ne() {
+                return Ok(order);
+            }
+        }
+        Ok(bytes.cmp(&self.bytes.len()))
+    }
+}
