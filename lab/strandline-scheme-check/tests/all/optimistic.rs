@@ -1,7 +1,9 @@
-//! Optimistic searches in a tree whose pages split, merge and move cells meanwhile, under random schedules and with delayed stores: each search sees
-//! one state of the tree. The tests leave out a search's second check of its guards, and find the omission.
+//! Optimistic searches in structures that change meanwhile, under random schedules and with delayed stores: each search sees one state of the
+//! structure. The pages of a tree split, merge and hand over cells; the chains of a key-value store lose and get nodes, and become tables. Both are
+//! destroyed and created again. The tests leave out a search's second check of its guards, and find the omission.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -14,10 +16,11 @@ use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::recorder::Recorder;
 use strandline_core::memory::{Hosted, Step};
 use strandline_core::scheme::Product;
-use strandline_core::structures::PageTree;
+use strandline_core::structures::{KeyValueStore, PageTree};
 use strandline_core::{Abort, Error, Read, Runner, Transaction};
 
 use super::histories::{closed, lease, run_by_chance};
+use Structure::{Chain, Tree};
 
 const WRITERS: usize = 2;
 const READERS: usize = 2;
@@ -26,6 +29,8 @@ const GEOMETRY: Geometry = Geometry { size: 48 << 12, logs: 4, log_bytes: LOG_BY
 /// The number of places that a token can be at. At any time it is the key of one pair.
 const PLACES: u64 = 3;
 const TOKENS: u64 = 12;
+/// The number of tokens in a key-value store. It has one bucket, whose chain becomes a table when a writer adds one more.
+const TOKENS_OF_CHAIN: u64 = 8;
 /// The number of words that the longest value has: a page has room for four.
 const MOST_WORDS: u64 = 12;
 
@@ -39,63 +44,169 @@ fn key(token: u64, place: u64) -> [u8; 8] {
     (place << 32 | token).to_be_bytes()
 }
 
+/// A structure that has all tokens. Its header is in root words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Structure {
+    Tree,
+    Chain,
+}
+
 fn tree(tx: &mut impl Read) -> Result<PageTree, Abort> {
     let at = tx.root(0);
     let header = tx.read_array(at)?;
     PageTree::of_header(tx, at, header)
 }
 
-/// Puts a token at a place, with a value of `words` words that all contain the token.
-fn put(tx: &mut impl Transaction, token: u64, place: u64, words: u64) -> Result<(), Abort> {
-    let tree = tree(tx)?;
-    let (key, value) = (key(token, place), vec![token << 8 | words; words as usize]);
-    let located = tree.locate(tx, &key)?;
-    match located.cell {
-        Some(_) => tree.replace(tx, located, &key, &value, 8 * words),
-        None => tree.insert(tx, located, &key, &value, 8 * words),
-    }
+fn chain(tx: &mut impl Read) -> Result<KeyValueStore, Abort> {
+    let at = tx.root(0);
+    let header = tx.read_array(at)?;
+    KeyValueStore::of_header(tx, at, header)
 }
 
-/// Returns where a token is.
-fn place(tx: &mut impl Read, token: u64) -> Result<Result<u64, String>, Abort> {
-    let tree = tree(tx)?;
-    let mut found = Vec::new();
-    for place in 0..PLACES {
-        let Some(cell) = tree.find(tx, &key(token, place))? else { continue };
-        let value = cell.with_value(tx, |words, bytes| words[..bytes as usize / 8].to_vec())?;
-        if value != vec![token << 8 | value.len() as u64; value.len()] {
-            return Ok(Err(format!("token {token} at place {place} has {value:x?}")));
+impl Structure {
+    fn tokens(self) -> u64 {
+        if self == Tree { TOKENS } else { TOKENS_OF_CHAIN }
+    }
+
+    fn create(self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        let at = tx.root(0);
+        match self {
+            Tree => PageTree::create_at(tx, at, 512).map(drop),
+            Chain => KeyValueStore::create_at(tx, at, 1).map(drop),
         }
-        found.push(place);
     }
-    match found[..] {
-        [place] => Ok(Ok(place)),
-        _ => Ok(Err(format!("token {token} is at {found:?}"))),
+
+    /// Puts a token at a place, with a value of `words` words that all contain the token.
+    fn put(self, tx: &mut impl Transaction, token: u64, place: u64, words: u64) -> Result<(), Abort> {
+        let (key, value) = (key(token, place), vec![token << 8 | words; words as usize]);
+        if self == Chain {
+            return chain(tx)?.insert_words(tx, &key, &value, 8 * words, |_, _| ()).map(drop);
+        }
+        let tree = tree(tx)?;
+        let located = tree.locate(tx, &key)?;
+        match located.cell {
+            Some(_) => tree.replace(tx, located, &key, &value, 8 * words),
+            None => tree.insert(tx, located, &key, &value, 8 * words),
+        }
+    }
+
+    fn remove(self, tx: &mut impl Transaction, token: u64, place: u64) -> Result<(), Abort> {
+        let key = key(token, place);
+        if self == Chain {
+            return chain(tx)?.remove(tx, &key).map(drop);
+        }
+        let tree = tree(tx)?;
+        let located = tree.locate(tx, &key)?;
+        tree.remove(tx, located, &key)
+    }
+
+    /// Returns the value of a token at a place.
+    fn value(self, tx: &mut impl Read, token: u64, place: u64) -> Result<Option<Vec<u64>>, Abort> {
+        let key = key(token, place);
+        let words = |words: &[u64], bytes| words[..bytes as usize / 8].to_vec();
+        if self == Chain {
+            let store = chain(tx)?;
+            // `contains_key` reads no value, and does not read the node again after its search.
+            let (value, is_there) = (store.get_words(tx, &key, words)?, store.contains_key(tx, &key)?);
+            return Ok(if is_there == value.is_some() { value } else { Some(vec![u64::MAX]) });
+        }
+        let cell = tree(tx)?.find(tx, &key)?;
+        cell.map(|cell| cell.with_value(tx, words)).transpose()
+    }
+
+    /// Returns where a token is.
+    fn place(self, tx: &mut impl Read, token: u64) -> Result<Result<u64, String>, Abort> {
+        let mut found = Vec::new();
+        for place in 0..PLACES {
+            let Some(value) = self.value(tx, token, place)? else { continue };
+            if value != vec![token << 8 | value.len() as u64; value.len()] {
+                return Ok(Err(format!("token {token} at place {place} has {value:x?}")));
+            }
+            found.push(place);
+        }
+        match found[..] {
+            [place] => Ok(Ok(place)),
+            _ => Ok(Err(format!("token {token} is at {found:?}"))),
+        }
+    }
+
+    /// Moves a token from one place to another, which may be the same. Gives it another value.
+    fn shift(self, tx: &mut impl Transaction, token: u64, step: u64, words: u64) -> Found {
+        let before = self.place(tx, token)?;
+        let Ok(from) = before else { return Ok(before) };
+        let to = (from + step) % PLACES;
+        if to != from {
+            self.remove(tx, token, from)?;
+        }
+        self.put(tx, token, to, words)?;
+        // A transaction sees its own writes.
+        self.place(tx, token)
+    }
+
+    /// Destroys the structure and creates it again, with the same tokens.
+    fn remake(self, tx: &mut impl Transaction) -> Found {
+        let mut places = Vec::new();
+        for token in 0..self.tokens() {
+            match self.place(tx, token)? {
+                Ok(place) => places.push(place),
+                wrong => return Ok(wrong),
+            }
+        }
+        match self {
+            Tree => tree(tx)?.destroy(tx)?,
+            Chain => chain(tx)?.destroy(tx)?,
+        }
+        self.create(tx)?;
+        for (token, place) in (0..).zip(places) {
+            self.put(tx, token, place, 1 + token % MOST_WORDS)?;
+        }
+        Ok(Ok(0))
+    }
+
+    /// Returns the number of tokens that the structure says it has.
+    fn length(self, tx: &mut impl Read) -> Found {
+        if self == Chain {
+            let (mut keys, mut count) = (HashSet::new(), 0);
+            chain(tx)?.for_each(tx, |key, _| {
+                keys.insert(key.to_vec());
+                count += 1;
+                Ok(())
+            })?;
+            // Others than the first tokens may have been added.
+            let is_right = keys.len() == count && count as u64 >= self.tokens();
+            return Ok(if is_right { Ok(0) } else { Err(format!("the chain has {count} of {keys:?}")) });
+        }
+        let keys = tree(tx)?.len(tx)?;
+        Ok(if keys == TOKENS { Ok(keys) } else { Err(format!("the tree of {TOKENS} tokens has {keys}")) })
+    }
+
+    /// Returns a pool with a structure that has all tokens.
+    fn image(self) -> Vec<u64> {
+        let (layout, shared) = layouts();
+        let words = vec![0; (GEOMETRY.size / 8) as usize];
+        let recorder = Rc::new(Recorder::new(words, shared.bytes(), 0, 1, None));
+        let memory = Hosted::new(recorder.clone(), 0);
+        let mut worker = lease(View { memory: &memory, layout, shared }, Stm);
+        worker.run(|tx| self.create(tx)).unwrap();
+        for token in 0..self.tokens() {
+            worker.run(|tx| self.put(tx, token, token % PLACES, 1 + token % MOST_WORDS)).unwrap();
+        }
+        drop(worker);
+        closed(recorder.contents(), &layout, 1 + self.tokens())
     }
 }
 
-/// Returns the number of tokens that the tree says it has.
-fn length(tx: &mut impl Read) -> Result<Result<u64, String>, Abort> {
-    let keys = tree(tx)?.len(tx)?;
-    Ok(if keys == TOKENS { Ok(keys) } else { Err(format!("the tree of {TOKENS} tokens has {keys}")) })
-}
+/// The place of a token, or what is wrong.
+type Found = Result<Result<u64, String>, Abort>;
 
-/// Returns a pool with a tree that has all tokens.
-fn image() -> Vec<u64> {
-    let (layout, shared) = layouts();
-    let recorder = Rc::new(Recorder::new(vec![0; (GEOMETRY.size / 8) as usize], shared.bytes(), 0, 1, None));
-    let memory = Hosted::new(recorder.clone(), 0);
-    let mut worker = lease(View { memory: &memory, layout, shared }, Stm);
-    worker.run(|tx| PageTree::create_at(tx, tx.root(0), 512).map(drop)).unwrap();
-    for token in 0..TOKENS {
-        worker.run(|tx| put(tx, token, token % PLACES, 1 + token % MOST_WORDS)).unwrap();
-    }
-    drop(worker);
-    closed(recorder.contents(), &layout, 1 + TOKENS)
-}
-
-/// Runs one history. Returns what is wrong with it.
-fn history<C>(control: C, omitted: Option<Step>, image: &[u64], seed: u64) -> Result<(), String>
+/// Runs one history. Returns how often a writer has found that a chain had become a table, or what is wrong.
+fn history<C>(
+    structure: Structure,
+    control: C,
+    omitted: Option<Step>,
+    image: &[u64],
+    seed: u64,
+) -> Result<u64, String>
 where
     C: Control<Scheme = Product>,
 {
@@ -104,37 +215,35 @@ where
     let data = (layout.data.offset() / 8) as usize..(layout.end().offset() / 8) as usize;
     let threads = WRITERS + READERS;
     let world = Rc::new(X86World::new(image.to_vec(), shared.bytes(), data, threads, Setting::Line, omitted));
-    let wrong: RefCell<Option<String>> = RefCell::default();
-    let wrong = &wrong;
+    let (wrong, tables): (RefCell<Option<String>>, Cell<u64>) = Default::default();
+    let (wrong, tables) = (&wrong, &tables);
     let note = move |what: Result<Result<u64, String>, Error>| {
         let what = what.unwrap_or_else(|error| Err(error.to_string()));
         if let Err(what) = what {
             wrong.borrow_mut().get_or_insert(what);
         }
     };
+    let tokens = structure.tokens();
     let mut bodies: Vec<Thread> = Vec::new();
-    for _ in 0..WRITERS {
+    for writer in 0..WRITERS as u64 {
         let mut random = random.fork();
         bodies.push(Box::new(move |memory: &Hosted| {
             let mut worker = lease(View { memory, layout, shared }, control);
-            for _ in 0..random.u64(1..=6) {
-                let (token, step) = (random.u64(..TOKENS), random.u64(..PLACES));
+            for number in 0..random.u64(1..=6) {
+                let (token, step) = (random.u64(..tokens), random.u64(..PLACES));
                 let words = random.u64(1..=MOST_WORDS);
-                let moved = worker.run(|tx| {
-                    let before = place(tx, token)?;
-                    let Ok(from) = before else { return Ok(before) };
-                    let to = (from + step) % PLACES;
-                    if to != from {
-                        let tree = tree(tx)?;
-                        let key = key(token, from);
-                        let located = tree.locate(tx, &key)?;
-                        tree.remove(tx, located, &key)?;
+                note(match random.u32(..12) {
+                    0 => worker.run(|tx| structure.remake(tx)),
+                    1 | 2 if structure == Chain => {
+                        let one_more = tokens + number * WRITERS as u64 + writer;
+                        worker.run(|tx| {
+                            structure.put(tx, one_more, 0, words)?;
+                            tables.set(tables.get() + chain(tx)?.tables(tx)?);
+                            Ok(Ok(0))
+                        })
                     }
-                    put(tx, token, to, words)?;
-                    // A transaction sees its own writes.
-                    place(tx, token)
+                    _ => worker.run(|tx| structure.shift(tx, token, step, words)),
                 });
-                note(moved);
             }
         }));
     }
@@ -143,43 +252,56 @@ where
         bodies.push(Box::new(move |memory: &Hosted| {
             let mut worker = lease(View { memory, layout, shared }, control);
             for _ in 0..random.u64(1..=6) {
-                let token = random.u64(..TOKENS);
+                let token = random.u64(..tokens);
                 let view = View { memory, layout, shared };
                 match random.u32(..4) {
-                    0 | 1 => note(worker.view(|tx| place(tx, token))),
-                    2 => note(worker.view(length)),
+                    0 | 1 => note(worker.view(|tx| structure.place(tx, token))),
+                    2 => note(worker.view(|tx| structure.length(tx))),
                     _ => {
                         let mut snapshot = Snapshot::begin(view, Over::new(control), None).unwrap();
-                        note(snapshot.read(|tx| place(tx, token)));
-                        note(snapshot.read(length));
+                        note(snapshot.read(|tx| structure.place(tx, token)));
+                        note(snapshot.read(|tx| structure.length(tx)));
                     }
                 }
             }
         }));
     }
     run_by_chance(&world, bodies, &mut random);
-    wrong.take().map_or(Ok(()), Err)
+    wrong.take().map_or(Ok(tables.get()), Err)
 }
 
-/// Returns the number of the first of these histories in which something is wrong.
-fn first_wrong<C>(control: C, omitted: Option<Step>, mut histories: Range<u64>) -> Option<(u64, String)>
+/// Runs histories. Returns the sum of their results, or the number of the first in which something is wrong.
+fn first_wrong<C>(
+    structure: Structure,
+    control: C,
+    omitted: Option<Step>,
+    mut histories: Range<u64>,
+) -> Result<u64, (u64, String)>
 where
     C: Control<Scheme = Product>,
 {
-    let image = image();
-    histories.find_map(|seed| history(control, omitted, &image, seed).err().map(|why| (seed, why)))
+    let image = structure.image();
+    histories.try_fold(0, |tables, seed| {
+        let more = history(structure, control, omitted, &image, seed);
+        more.map(|more| tables + more).map_err(|why| (seed, why))
+    })
 }
 
 #[test]
 fn searches_find_what_one_state_has() {
-    assert_eq!(first_wrong(Stm, None, 0..400), None, "STM");
-    assert_eq!(first_wrong(SingleWriter, None, 0..400), None);
+    for structure in [Tree, Chain] {
+        let stm = first_wrong(structure, Stm, None, 0..400).expect("STM");
+        let single_writer = first_wrong(structure, SingleWriter, None, 0..400).expect("single writer");
+        assert!(structure == Tree || stm > 0 && single_writer > 0, "no chain has become a table");
+    }
 }
 
 #[test]
-fn guards_that_are_not_asked_about_again_are_found() {
-    let stm = first_wrong(Stm, Some(Step::OptimisticGuards), 0..20_000);
-    let single_writer = first_wrong(SingleWriter, Some(Step::OptimisticGuards), 0..20_000);
-    println!("{stm:?}\n{single_writer:?}");
-    assert!(stm.is_some() && single_writer.is_some(), "{stm:?} {single_writer:?}");
+fn guards_that_are_not_checked_again_are_found() {
+    for structure in [Tree, Chain] {
+        let stm = first_wrong(structure, Stm, Some(Step::OptimisticGuards), 0..20_000);
+        let single_writer = first_wrong(structure, SingleWriter, Some(Step::OptimisticGuards), 0..20_000);
+        println!("{structure:?}\n{stm:?}\n{single_writer:?}");
+        assert!(stm.is_err() && single_writer.is_err(), "{structure:?} {stm:?} {single_writer:?}");
+    }
 }

@@ -1,25 +1,32 @@
 //! A key-value store: a hash index over byte strings of any length, which grows with its contents.
 //!
 //! ```text
-//! header   word 0 tag · word 1 buckets · word 2 their address · word 3 initialised
-//! cell     a bucket, or a word of a further table: the first node of its chain, 0 if none;
-//!          or, with bit 0 set, the address of a further table of 64 cells
+//! header   word 0 tag · word 1 buckets · word 2 their address · word 3 initialised; or words 1 and 2 alone ([`KeyValueStore::create_at`])
+//! cell     a bucket, or a word of a further table: 0 if it is empty; or the address of the first node of its chain, with the chain's filter in
+//!          bits 48 to 63; or, with bit 0 set, the address of a further table of 64 cells
 //! node     word 0 the next node, 0 if none
-//!          word 1 hash of the key, all 64 bits
-//!          word 2 bytes in the key << 32 | bytes in the value
+//!          word 1 bytes in the value | bytes in the key << 29 | bits 14 to 31 of the key's hash << 46
 //!          then the key, then the value, each filled up with zeroes to whole words
 //! ```
 //!
-//! A key is compared in full, after hash and length agree. If the new value of a key takes as many words as the old one, the words that
-//! differ are overwritten in place; otherwise a new node takes the old one's place in the chain. The hash is part of the format: it is
-//! computed word by word with a folded 128-bit product. Its upper part chooses the bucket, and six bits of its lower part the cell of each
-//! further table.
+//! The hash is part of the format: it is computed word by word with a folded 128-bit product. Its upper part chooses the bucket, and six bits of
+//! its lower part the cell of each further table. Each key of a chain sets one bit of the chain's filter ([`filter_bit`]), so most searches for a
+//! key that is not there read no node. A removal leaves the filter as it is, unless the chain becomes empty. A key is compared in full, after hash
+//! bits and length agree.
 //!
-//! If the chain of a new key has eight nodes already, the inserting transaction turns the cell into a table and distributes the nodes over
-//! its cells. So the store grows only where it is full: there is no count that every writer would change, and no moment at which all nodes
-//! are moved. Tables are freed together with the store.
+//! If the new value of a key takes as many words as the old one, the words that differ are overwritten in place; otherwise a new node takes the
+//! old one's place in the chain.
 //!
-//! Invariants: every chain ends; every key is once in the chain of its own cell, and its node has its hash.
+//! An inserting transaction that has passed eight nodes, or finds six bits of the filter set, counts the chain's nodes. If there are eight or more,
+//! it turns the cell into a table and distributes the nodes over its cells; otherwise it makes the filter exact again. So the store grows only
+//! where it is full: there is no count that every writer would change, and no moment at which all nodes are moved. Tables are freed together
+//! with the store.
+//!
+//! *Searches* are optimistic: the word with the buckets' address, the bucket and the cells on the way to the chain are their guards. So a
+//! transaction that changes which nodes a chain has, or their order, also writes the chain's cell, even if that stays the same, and one that
+//! destroys the store writes the word with the buckets' address. Only a node's value and its size change without that.
+//!
+//! Invariants: every chain ends; every key is once in the chain of its own cell, its node has the bits of its hash, and the cell's filter its bit.
 
 mod walks;
 
@@ -27,26 +34,34 @@ use super::bytes::{check_length, equals, put_bytes, read_bytes, rewrite, with_wo
 use super::header::{CircleGuard, Kind};
 use super::value::with_buffer;
 use super::walk::Walk;
-use super::words::{self, Words, bucket};
+use super::words::{Words, bucket};
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
-use crate::transaction::{Abort, Read, Runner, Transaction};
+use crate::transaction::{Abort, OptimisticSearch, Read, Runner, Transaction};
 
 const KIND: Kind = Kind::KeyValueStore;
 /// The name of a node in errors of a [`Walk`].
 const NODE_NAME: &str = "a key-value store's node";
 const TABLE_NAME: &str = "a key-value store's table";
 const NEXT: u64 = 0;
-const HASH: u64 = 1;
-const LENGTHS: u64 = 2;
-const KEY: u64 = 3;
+const LENGTHS: u64 = 1;
+const KEY: u64 = 2;
+/// The position of the key's length in a node's word of lengths.
+const KEY_BYTES_SHIFT: u32 = 29;
+/// The position of the bits of the key's hash in that word.
+const HASH_SHIFT: u32 = 46;
 
 /// Words in a node with a key and a value of one word each. Such a node is written by one call.
 const SHORTEST_NODE: u64 = KEY + 2;
 /// Words in the largest node that is assembled in a buffer before it is written.
 const SHORT_NODE: u64 = 8;
-/// The length at which a chain becomes a table when another key is inserted.
-const LONG_CHAIN: u64 = 8;
+/// The length from which on a chain becomes a table when another key is inserted.
+const LONG_CHAIN: usize = 8;
+/// The number of bits in a filter from which on the nodes of its chain are counted when another key is inserted. Eight keys set six or seven bits
+/// on average.
+const FULL_FILTER: u32 = 6;
+/// The position of the filter in a cell.
+const FILTER_SHIFT: u32 = 48;
 /// The number of cells in a further table.
 const CELLS: u64 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 6;
@@ -76,12 +91,45 @@ pub struct KeyValueStore {
 #[derive(Clone, Copy)]
 struct Cell {
     at: PersistentAddress,
-    /// The address of the cell's first node. An empty cell has 0.
-    head: u64,
+    /// The cell's content.
+    word: u64,
     /// The number of further tables between the buckets and this cell.
     depth: u32,
     /// The address of the table, or of the buckets, that has the cell.
     table: PersistentAddress,
+}
+
+impl Cell {
+    /// Returns the address of the first node, which is null if there is none.
+    fn first(&self) -> PersistentAddress {
+        PersistentAddress::new(self.word & ((1 << FILTER_SHIFT) - 1))
+    }
+
+    /// Returns the filter of the chain.
+    fn filter(&self) -> u64 {
+        self.word >> FILTER_SHIFT
+    }
+
+    /// Returns whether the chain may have a key with this hash.
+    fn may_have(&self, hash: u64) -> bool {
+        self.filter() & filter_bit(hash) != 0
+    }
+}
+
+/// Returns the bit that a key with this hash sets in the filter of its chain. It depends on all bits of the hash, since the keys of a chain have some
+/// of them in common.
+fn filter_bit(hash: u64) -> u64 {
+    1 << (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60)
+}
+
+/// Returns the content of a cell whose chain begins with the node at `first`.
+fn cell_word(first: PersistentAddress, filter: u64) -> u64 {
+    if first.is_null() { 0 } else { first.offset() | filter << FILTER_SHIFT }
+}
+
+/// Returns the lengths of a new node and bits of its key's hash, as the node has them in one word.
+fn node_lengths(hash: u64, key_bytes: u64, value_bytes: u64) -> u64 {
+    u64::from(hash as u32 >> 14) << HASH_SHIFT | key_bytes << KEY_BYTES_SHIFT | value_bytes
 }
 
 /// The state of a walk over all chains: the number of the cell in each table on the way to the last chain.
@@ -116,8 +164,8 @@ struct Node {
     /// The word that refers to the node.
     cell: PersistentAddress,
     at: PersistentAddress,
-    next: u64,
-    hash: u64,
+    next: PersistentAddress,
+    lengths: u64,
     key_bytes: u64,
     value_bytes: u64,
 }
@@ -129,6 +177,24 @@ impl Node {
 
     fn value(&self) -> PersistentAddress {
         self.key().word(self.key_bytes.div_ceil(8))
+    }
+
+    /// Returns the hash of the key.
+    fn hash(&self, tx: &mut impl Read) -> Result<u64, Abort> {
+        let mut key = Vec::new();
+        read_bytes(tx, self.key(), self.key_bytes, &mut key)?;
+        Ok(hash(&key))
+    }
+
+    /// Returns whether the node has the bits of this hash.
+    fn is_of(&self, hash: u64) -> bool {
+        self.lengths == node_lengths(hash, self.key_bytes, self.value_bytes)
+    }
+
+    /// Returns the node with its lengths read again in this transaction: an optimistic search may have seen another size of the value.
+    fn reloaded(self, tx: &mut impl Read) -> Result<Self, Abort> {
+        let lengths = tx.read(self.at.word(LENGTHS))?;
+        KeyValueStore::node_of(tx, self.cell, self.at, [self.next.offset(), lengths])
     }
 
     /// Returns the number of words in the whole node.
@@ -154,6 +220,25 @@ fn hash(key: &[u8]) -> u64 {
         hash = step(hash, word_of(rest));
     }
     fold(hash ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15)
+}
+
+/// The search for a key.
+struct Locate<'s> {
+    store: &'s KeyValueStore,
+    hash: u64,
+    key: &'s [u8],
+}
+
+impl OptimisticSearch for Locate<'_> {
+    /// The cell of the key's chain, the key's node if there is one, and the number of other nodes that the search has met.
+    type Found = (Cell, Option<Node>, usize);
+
+    fn search(&self, tx: &mut impl Read) -> Result<Self::Found, Abort> {
+        tx.guard(self.store.buckets.link)?;
+        let cell = self.store.cell(tx, self.hash)?;
+        let (node, others) = KeyValueStore::find(tx, cell, self.hash, self.key)?;
+        Ok((cell, node, others))
+    }
 }
 
 /// Encodes a node into `words`; the part before its value, if `value` is empty.
@@ -199,9 +284,21 @@ impl KeyValueStore {
         Ok(Self { buckets })
     }
 
+    /// The number of words in the header of a store that a transaction creates: the number of buckets, and their address.
+    pub const HEADER_WORDS: usize = 2;
+
     /// Creates an empty store in this transaction, with its header in the allocated words at `at`.
     pub fn create_at(tx: &mut impl Transaction, at: PersistentAddress, buckets: u64) -> Result<Self, Abort> {
-        Ok(Self { buckets: Words::create_at(tx, at, KIND.tag(0, 0), buckets)? })
+        Ok(Self { buckets: Words::create_at(tx, at, buckets)? })
+    }
+
+    /// Returns the store whose header at `at`, written by [`KeyValueStore::create_at`], has the words `header`.
+    pub fn of_header(
+        tx: &mut impl Read,
+        at: PersistentAddress,
+        header: [u64; Self::HEADER_WORDS],
+    ) -> Result<Self, Abort> {
+        Ok(Self { buckets: Words::of_header(tx, KIND, at, header)? })
     }
 
     /// Fails unless the block of the cell's table is large enough to be written to.
@@ -209,26 +306,6 @@ impl KeyValueStore {
     fn check_cell(&self, tx: &mut impl Transaction, cell: Cell) -> Result<(), Abort> {
         let words = if cell.depth == 0 { self.buckets.length } else { CELLS };
         KIND.check_block(tx, cell.table, words)
-    }
-
-    /// Fails unless `word`, which is the cell or the first word of a node in its chain, is in a block that may be written to.
-    #[inline]
-    fn check_link(
-        &self,
-        tx: &mut impl Transaction,
-        cell: Cell,
-        word: PersistentAddress,
-    ) -> Result<(), Abort> {
-        if word == cell.at { self.check_cell(tx, cell) } else { KIND.check_block(tx, word, KEY) }
-    }
-
-    /// The number of words in a header.
-    pub const HEADER_WORDS: usize = words::HEADER_WORDS;
-
-    /// Returns the store whose header, found at `at`, has the words `header`.
-    #[inline]
-    pub fn of_header(tx: &mut impl Read, at: PersistentAddress, header: &[u64]) -> Result<Self, Abort> {
-        Ok(Self { buckets: Words::of_header(tx, KIND, at, header, KIND.tag(0, 0))? })
     }
 
     /// Returns the number of buckets in the table, which is fixed at its creation.
@@ -253,67 +330,33 @@ impl KeyValueStore {
         self.buckets.word(bucket(hash(key), self.buckets.length))
     }
 
-    /// Returns the cell whose chain `key` belongs to, the key's node if there is one, and the number of other nodes before it.
-    #[inline]
-    fn locate(&self, tx: &mut impl Read, hash: u64, key: &[u8]) -> Result<(Cell, Option<Node>, u64), Abort> {
-        // A transaction that has written nothing reads the words directly, without a look at the write set. If that fails, the search below
-        // repeats it and reports the error.
-        if let Some(mut plain) = tx.plain()
-            && let Ok(found) = self.locate_by(&mut plain, hash, key)
-        {
-            return Ok(found);
-        }
-        // Destructured, so that the result stays in registers.
-        let (cell, node, others) = self.locate_called(tx, hash, key)?;
-        Ok((cell, node, others))
-    }
-
-    #[inline(never)]
-    fn locate_called(
+    /// Searches for `key`: see [`Locate`].
+    fn locate(
         &self,
         tx: &mut impl Read,
         hash: u64,
         key: &[u8],
-    ) -> Result<(Cell, Option<Node>, u64), Abort> {
-        self.locate_by(tx, hash, key)
-    }
-
-    #[inline(always)]
-    fn locate_by(
-        &self,
-        tx: &mut impl Read,
-        hash: u64,
-        key: &[u8],
-    ) -> Result<(Cell, Option<Node>, u64), Abort> {
-        let cell = self.cell(tx, hash)?;
-        let (node, others) = Self::find(tx, cell, hash, key)?;
-        Ok((cell, node, others))
+    ) -> Result<(Cell, Option<Node>, usize), Abort> {
+        let search = Locate { store: self, hash, key };
+        let Some((cell, node, others)) = tx.search_optimistically(&search) else { return search.search(tx) };
+        Ok((cell, node.map(|node| node.reloaded(tx)).transpose()?, others))
     }
 
     /// Returns the cell to whose chain keys with this hash belong.
     #[inline]
     fn cell(&self, tx: &mut impl Read, hash: u64) -> Result<Cell, Abort> {
         let at = self.buckets.word(bucket(hash, self.buckets.length));
-        let head = tx.read(at)?;
-        let cell = Cell { at, head, depth: 0, table: self.buckets.first() };
-        if head & TABLE == 0 {
-            return Ok(cell);
-        }
-        // Destructured, as in `locate`.
-        let Cell { at, head, depth, table } = Self::cell_below(tx, cell, hash)?;
-        Ok(Cell { at, head, depth, table })
-    }
-
-    /// Returns the cell for a hash below `cell`, which refers to a table.
-    #[inline(never)]
-    fn cell_below(tx: &mut impl Read, mut cell: Cell, hash: u64) -> Result<Cell, Abort> {
-        while cell.head & TABLE != 0 {
+        tx.guard(at)?;
+        let word = tx.read(at)?;
+        let mut cell = Cell { at, word, depth: 0, table: self.buckets.first() };
+        while cell.word & TABLE != 0 {
             if cell.depth == MAX_DEPTH {
                 return Err(KIND.damaged(tx, cell.at, "too many tables below one another"));
             }
-            cell.table = PersistentAddress::new(cell.head & !TABLE);
+            cell.table = PersistentAddress::new(cell.word & !TABLE);
             cell.at = cell_in(cell.table, hash, cell.depth);
-            cell.head = tx.read(cell.at)?;
+            tx.guard(cell.at)?;
+            cell.word = tx.read(cell.at)?;
             cell.depth += 1;
         }
         Ok(cell)
@@ -326,20 +369,20 @@ impl KeyValueStore {
         Self::node_of(tx, cell, at, words)
     }
 
-    /// Decodes the first three words of the node at `at`.
+    /// Decodes the first two words of the node at `at`.
     #[inline]
     fn node_of(
         tx: &mut impl Read,
         cell: PersistentAddress,
         at: PersistentAddress,
-        [next, hash, lengths]: [u64; 3],
+        [next, lengths]: [u64; 2],
     ) -> Result<Node, Abort> {
-        let node =
-            Node { cell, at, next, hash, key_bytes: lengths >> 32, value_bytes: lengths & 0xffff_ffff };
-        if node.key_bytes > Self::MAX_KEY_BYTES || node.value_bytes > Self::MAX_VALUE_BYTES {
+        let bits = |from: u32, to: u32| lengths >> from & ((1 << (to - from)) - 1);
+        let (key_bytes, value_bytes) = (bits(KEY_BYTES_SHIFT, HASH_SHIFT), bits(0, KEY_BYTES_SHIFT));
+        if key_bytes > Self::MAX_KEY_BYTES || value_bytes > Self::MAX_VALUE_BYTES {
             return Err(KIND.damaged(tx, at, "an impossible length"));
         }
-        Ok(node)
+        Ok(Node { cell, at, next: PersistentAddress::new(next), lengths, key_bytes, value_bytes })
     }
 
     /// Walks the chain of `cell` and returns the first node for which `accept` returns true.
@@ -349,7 +392,7 @@ impl KeyValueStore {
         cell: Cell,
         mut accept: impl FnMut(&mut T, &Node) -> Result<bool, Abort>,
     ) -> Result<Option<Node>, Abort> {
-        let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
+        let (mut word, mut at) = (cell.at, cell.first());
         let mut guard = CircleGuard::default();
         while !at.is_null() {
             let node = Self::node(tx, word, at)?;
@@ -357,45 +400,32 @@ impl KeyValueStore {
                 return Ok(Some(node));
             }
             if guard.closes(at) {
-                return Err(Self::circle(tx, at));
+                return Err(KIND.damaged(tx, at, "a chain that runs in a circle"));
             }
             word = at.near(8 * NEXT);
-            at = PersistentAddress::new(node.next);
+            at = node.next;
         }
         Ok(None)
     }
 
-    /// Returns the node of `key` in the chain of `cell`, if it is there, and the number of other nodes before it.
+    /// Returns the node of `key` in the chain of `cell`, if it is there, and the number of other nodes that the search has met.
     #[inline]
-    fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, u64), Abort> {
-        let (mut word, mut at) = (cell.at, PersistentAddress::new(cell.head));
-        let mut guard = CircleGuard::default();
+    fn find(tx: &mut impl Read, cell: Cell, hash: u64, key: &[u8]) -> Result<(Option<Node>, usize), Abort> {
         let mut others = 0;
-        while !at.is_null() {
-            let words = tx.read_array(at)?;
-            if words[HASH as usize] == hash {
-                let node = Self::node_of(tx, word, at, words)?;
-                if node.key_bytes == key.len() as u64 && equals(tx, node.key(), key)? {
-                    return Ok((Some(node), others));
-                }
-            }
-            if guard.closes(at) {
-                return Err(Self::circle(tx, at));
-            }
-            others += 1;
-            word = at.near(8 * NEXT);
-            at = PersistentAddress::new(words[NEXT as usize]);
+        // No node has a longer key, whose length would not fit into its bits.
+        if !cell.may_have(hash) || key.len() as u64 > Self::MAX_KEY_BYTES {
+            return Ok((None, others));
         }
-        Ok((None, others))
-    }
-
-    #[cold]
-    fn circle(tx: &mut impl Read, at: PersistentAddress) -> Abort {
-        KIND.damaged(tx, at, "a chain that runs in a circle")
+        let lengths = node_lengths(hash, key.len() as u64, 0) >> KEY_BYTES_SHIFT;
+        let node = Self::walk(tx, cell, |tx, node| {
+            let is_key = node.lengths >> KEY_BYTES_SHIFT == lengths && equals(tx, node.key(), key)?;
+            others += usize::from(!is_key);
+            Ok(is_key)
+        })?;
+        Ok((node, others))
     }
 
     /// Returns the node of `key`.
-    #[inline]
     fn look_up(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Node>, Abort> {
         Ok(self.locate(tx, hash(key), key)?.1)
     }
@@ -449,7 +479,9 @@ impl KeyValueStore {
     /// # Errors
     /// Returns the errors of [`KeyValueStore::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
-        Ok(self.look_up(tx, key)?.is_some())
+        let search = Locate { store: self, hash: hash(key), key };
+        let found = tx.search_optimistically(&search);
+        Ok(found.map_or_else(|| search.search(tx), Ok)?.1.is_some())
     }
 
     /// Sets the value of `key`. Returns whether the key was there before.
@@ -483,31 +515,49 @@ impl KeyValueStore {
                 Self::MAX_VALUE_BYTES
             ))));
         }
-        let lengths = key_bytes << 32 | value_bytes;
         let hash = hash(key);
+        let lengths = node_lengths(hash, key_bytes, value_bytes);
         let (mut cell, found, others) = self.locate(tx, hash, key)?;
-        let mut before = None;
-        if let Some(node) = found {
-            before = Some(Self::with_value(tx, &node, old)?);
-            if node.value_bytes.div_ceil(8) == value_bytes.div_ceil(8) {
-                if node.value_bytes != value_bytes {
-                    tx.write(node.at.word(LENGTHS), lengths)?;
-                }
-                KIND.check_block(tx, node.at, KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8))?;
-                rewrite(tx, node.value(), value)?;
-                return Ok(before);
+        let Some(node) = found else {
+            if others >= LONG_CHAIN || cell.filter().count_ones() >= FULL_FILTER {
+                cell = self.make_room(tx, cell, hash)?;
             }
-        } else if others >= LONG_CHAIN && cell.depth < MAX_DEPTH {
-            cell = self.split(tx, cell, hash)?;
+            self.check_cell(tx, cell)?;
+            let at = Self::new_node(tx, [cell.first().offset(), lengths], key, value)?;
+            tx.write(cell.at, cell_word(at, cell.filter() | filter_bit(hash)))?;
+            return Ok(None);
+        };
+        let before = Some(Self::with_value(tx, &node, old)?);
+        if node.value_bytes.div_ceil(8) == value_bytes.div_ceil(8) {
+            if node.value_bytes != value_bytes {
+                tx.write(node.at.word(LENGTHS), lengths)?;
+            }
+            KIND.check_block(tx, node.at, KEY + key_bytes.div_ceil(8) + value_bytes.div_ceil(8))?;
+            rewrite(tx, node.value(), value)?;
+            return Ok(before);
         }
-        let (word, next) = found.map_or((cell.at, cell.head), |node| (node.cell, node.next));
-        self.check_link(tx, cell, word)?;
-        let at = Self::new_node(tx, [next, hash, lengths], key, value)?;
-        tx.write(word, at.offset())?;
-        if let Some(node) = found {
-            tx.free(node.at)?;
-        }
+        let at = Self::new_node(tx, [node.next.offset(), lengths], key, value)?;
+        self.relink(tx, cell, &node, at)?;
+        tx.free(node.at)?;
         Ok(before)
+    }
+
+    /// Puts the node at `next`, or none, in the place of a node of the cell's chain. Writes the cell in any case, since it guards the chain.
+    fn relink(
+        &self,
+        tx: &mut impl Transaction,
+        cell: Cell,
+        node: &Node,
+        next: PersistentAddress,
+    ) -> Result<(), Abort> {
+        self.check_cell(tx, cell)?;
+        let mut first = next;
+        if node.cell != cell.at {
+            KIND.check_block(tx, node.cell, KEY)?;
+            tx.write(node.cell, next.offset())?;
+            first = cell.first();
+        }
+        tx.write(cell.at, cell_word(first, cell.filter()))
     }
 
     /// Allocates and writes a node that begins with `head`; returns its address.
@@ -564,29 +614,51 @@ impl KeyValueStore {
         Ok(true)
     }
 
-    /// Replaces the chain of `cell` by a table and distributes its nodes; returns the cell of `hash` in the table.
+    /// Makes room for a node in a chain that may be long. Returns the cell to whose chain a key with this hash belongs then, with an exact filter.
     #[cold]
-    fn split(&self, tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
-        let table = tx.alloc(8 * CELLS)?;
-        let mut heads = [0; CELLS as usize];
-        let mut nodes = Vec::with_capacity(LONG_CHAIN as usize);
-        Self::walk(tx, cell, |_, node| {
-            nodes.push(*node);
+    fn make_room(&self, tx: &mut impl Transaction, cell: Cell, hash: u64) -> Result<Cell, Abort> {
+        let (mut nodes, mut walk) = (Vec::with_capacity(LONG_CHAIN), Walk::default());
+        Self::walk(tx, cell, |tx, node| {
+            Self::note(tx, &mut walk, node)?;
+            let hash = node.hash(tx)?;
+            if !cell.may_have(hash) || !node.is_of(hash) {
+                return Err(KIND.damaged(tx, node.at, "a node in the wrong chain"));
+            }
+            nodes.push((*node, hash));
             Ok(false)
         })?;
-        self.check_cell(tx, cell)?;
-        for node in &nodes {
-            KIND.check_block(tx, node.at, KEY)?;
-            let index = (node.hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
-            if node.next != heads[index] {
-                tx.write(node.at.word(NEXT), heads[index])?;
-            }
-            heads[index] = node.at.offset();
+        if nodes.len() >= LONG_CHAIN && cell.depth < MAX_DEPTH {
+            return self.split(tx, cell, &nodes, hash);
         }
-        tx.write_range(table, &heads)?;
+        let filter = nodes.iter().fold(0, |filter, &(_, hash)| filter | filter_bit(hash));
+        Ok(Cell { word: cell_word(cell.first(), filter), ..cell })
+    }
+
+    /// Replaces the chain of `cell` by a table and distributes its nodes, which are given with their hashes. Returns the cell of `hash` in the table.
+    fn split(
+        &self,
+        tx: &mut impl Transaction,
+        cell: Cell,
+        nodes: &[(Node, u64)],
+        hash: u64,
+    ) -> Result<Cell, Abort> {
+        let table = tx.alloc(8 * CELLS)?;
+        let index = |hash: u64| (hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
+        let at = |index: usize| table.word(index as u64);
+        let empty = |index| Cell { at: at(index), word: 0, depth: cell.depth + 1, table };
+        let mut cells: [Cell; CELLS as usize] = std::array::from_fn(empty);
+        self.check_cell(tx, cell)?;
+        for (node, hash) in nodes {
+            KIND.check_block(tx, node.at, KEY)?;
+            let cell = &mut cells[index(*hash)];
+            if node.next != cell.first() {
+                tx.write(node.at.word(NEXT), cell.first().offset())?;
+            }
+            cell.word = cell_word(node.at, cell.filter() | filter_bit(*hash));
+        }
+        tx.write_range(table, &cells.map(|cell| cell.word))?;
         tx.write(cell.at, table.offset() | TABLE)?;
-        let index = (hash >> (CELL_BITS * cell.depth) & (CELLS - 1)) as usize;
-        Ok(Cell { at: table.word(index as u64), head: heads[index], depth: cell.depth + 1, table })
+        Ok(cells[index(hash)])
     }
 
     /// Removes `key`. Returns whether it was there.
@@ -614,10 +686,8 @@ impl KeyValueStore {
     }
 
     /// Removes a node from the chain of `cell`, and frees it.
-    #[inline]
     fn unlink(&self, tx: &mut impl Transaction, cell: Cell, node: &Node) -> Result<(), Abort> {
-        self.check_link(tx, cell, node.cell)?;
-        tx.write(node.cell, node.next)?;
+        self.relink(tx, cell, node, node.next)?;
         tx.free(node.at)
     }
 }
@@ -646,6 +716,25 @@ mod tests {
             expected = fold(expected ^ 0x4b33_a62e_d433_d4a3, 0x9e37_79b9_7f4a_7c15);
             assert_eq!(hash(key), expected, "{length} bytes");
         }
+    }
+
+    #[cfg(feature = "worlds")]
+    #[test]
+    fn a_chain_becomes_a_table_although_its_keys_set_one_bit_of_its_filter() {
+        let (path, options) = crate::example::path_and_options();
+        let pool = crate::Pool::create(&path, &options).unwrap();
+        let mut worker = pool.worker().unwrap();
+        let store = KeyValueStore::create(&mut worker, pool.layout().root(0), 1).unwrap();
+        let alike = (0_u64..).map(u64::to_le_bytes).filter(|key| filter_bit(hash(key)) == 1);
+        for (number, key) in (1..).zip(alike.take(100)) {
+            worker.run(|tx| store.insert(tx, &key, b"")).unwrap();
+            let tables = worker.view(|tx| store.tables(tx)).unwrap();
+            assert_eq!(tables, u64::from(number > LONG_CHAIN), "{number} keys");
+        }
+        assert_eq!(worker.view(|tx| store.check(tx)).unwrap(), 100);
+        // The length of a longer key would not fit into its bits.
+        let longer = vec![0; 1 << 17];
+        assert!(!worker.run(|tx| store.remove(tx, &longer)).unwrap());
     }
 
     #[cfg(feature = "worlds")]

@@ -34,6 +34,8 @@ pub struct Words {
     pub length: u64,
     /// The parameter in the tag.
     pub parameter: u64,
+    /// The address of the header's word that has the address of the first word.
+    pub link: PersistentAddress,
 }
 
 impl Words {
@@ -90,7 +92,7 @@ impl Words {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
+        Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK, link: header.word(FIRST as u64) })
     }
 
     /// Returns the addresses of the header that `root` refers to and of its first word, and the number of initialised words. Creates the
@@ -103,51 +105,48 @@ impl Words {
         length: u64,
     ) -> Result<(PersistentAddress, PersistentAddress, u64), Abort> {
         let plain = tag & !header::PARAMETER_MASK;
-        if let Some((at, words)) = header::find::<HEADER_WORDS>(tx, kind, root, plain)? {
+        let found = header::find::<HEADER_WORDS>(tx, kind, root, plain)?;
+        if let Some((at, words)) = found
+            && words[FIRST] != 0
+        {
             if words[0] != tag || words[LENGTH] != length {
                 return Err(tx.fail(kind.wrong(root)));
             }
             Self::check(tx, kind, at, &words)?;
             return Ok((at, PersistentAddress::new(words[FIRST]), words[INITIALISED]));
         }
-        let at = tx.alloc(8 * HEADER_WORDS as u64)?;
+        // The header of words that were destroyed is used again.
+        let at = match found {
+            Some((at, _)) => at,
+            None => tx.alloc(8 * HEADER_WORDS as u64)?,
+        };
         let first = tx.alloc(8 * length.max(1))?;
         tx.write_range(at, &[tag, length, first.offset(), 0])?;
         tx.write(root, at.offset())?;
         Ok((at, first, 0))
     }
 
-    /// Creates `length` words with value 0 in this transaction, under a header in the allocated words at `at`.
-    pub fn create_at(
-        tx: &mut impl Transaction,
-        at: PersistentAddress,
-        tag: u64,
-        length: u64,
-    ) -> Result<Self, Abort> {
+    /// Creates `length` words with value 0 in this transaction. Writes their number and their address to the allocated words at `at`.
+    pub fn create_at(tx: &mut impl Transaction, at: PersistentAddress, length: u64) -> Result<Self, Abort> {
         let first = tx.alloc(8 * length.max(1))?;
         for index in 0..length {
             tx.write(first.word(index), 0)?;
         }
-        tx.write_range(at, &[tag, length, first.offset(), length])?;
-        Ok(Self { first, length, parameter: tag & header::PARAMETER_MASK })
+        tx.write_range(at, &[length, first.offset()])?;
+        Ok(Self { first, length, parameter: 0, link: at.word(1) })
     }
 
-    /// Returns the words that the header `words`, found at `at`, describes. Does not check that the words are in the heap.
+    /// Returns the words whose number and address are the two words at `at`. Does not check that they are in the heap.
     pub fn of_header(
         tx: &mut impl Read,
         kind: Kind,
         at: PersistentAddress,
-        words: &[u64],
-        tag: u64,
+        [length, first]: [u64; 2],
     ) -> Result<Self, Abort> {
-        let (length, first) = (words[LENGTH], PersistentAddress::new(words[FIRST]));
-        if words[0] & !header::PARAMETER_MASK != tag
-            || !(1..=LONGEST).contains(&length)
-            || words[INITIALISED] != length
-        {
+        if !(1..=LONGEST).contains(&length) || first == 0 {
             return Err(kind.damaged(tx, at, "an impossible header"));
         }
-        Ok(Self { first, length, parameter: words[0] & header::PARAMETER_MASK })
+        Ok(Self { first: PersistentAddress::new(first), length, parameter: 0, link: at.word(1) })
     }
 
     /// Opens words whose creation is complete.
@@ -155,6 +154,9 @@ impl Words {
         let Some((at, words)) = header::find::<HEADER_WORDS>(tx, kind, root, tag)? else {
             return Err(tx.fail(kind.missing(root)));
         };
+        if words[FIRST] == 0 {
+            return Err(tx.fail(kind.missing(root)));
+        }
         Self::check(tx, kind, at, &words)?;
         if words[INITIALISED] != words[LENGTH] {
             return Err(tx.fail(kind.incomplete(root)));
@@ -163,6 +165,7 @@ impl Words {
             first: PersistentAddress::new(words[FIRST]),
             length: words[LENGTH],
             parameter: words[0] & header::PARAMETER_MASK,
+            link: at.word(FIRST as u64),
         })
     }
 

@@ -1,7 +1,7 @@
 //! A hash map: a [`KeyValueStore`](strandline_core::structures::KeyValueStore) whose keys and values have types.
 //!
 //! ```text
-//! header   word 0 tag · words 1 to 4 the header of the key-value store. Bits 16 to 63 of word 4 are the address of the counters, 0 if there are none
+//! header   word 0 tag · word 1 buckets | the address of the counters, else 0, << 16 · word 2 the address of the buckets
 //! ```
 //!
 //! A map with the smallest number of buckets gets its counters when one of its buckets becomes a further table for the first time. Until then it has few keys, and a
@@ -24,8 +24,8 @@ use strandline_core::structures::{Counters, KeyValueStore, Position, Survey, wit
 use strandline_core::transaction::{Abort, Read, Transaction};
 
 pub(crate) const HEADER_WORDS: usize = 1 + KeyValueStore::HEADER_WORDS;
-/// The word of the header that also has the address of the counters.
-const COUNTERS: usize = 4;
+/// The word of the header that has the number of buckets and the address of the counters.
+const COUNTERS: usize = 1;
 const BUCKETS: u64 = 8;
 /// The largest number of buckets that a new map may have. Creating more would write too much in one transaction.
 const MAX_BUCKETS: u64 = 1 << 14;
@@ -74,10 +74,9 @@ pub(crate) const fn tag(key: u64, value: u64) -> u64 {
 
 /// Returns the key-value store and the counters of the map at `at`, which must have the tag `tag`.
 fn store(tx: &mut impl Read, at: PersistentAddress, tag: u64) -> Result<(KeyValueStore, Counters), Abort> {
-    let mut header = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
-    let (buckets, counters) = Counters::split(header[COUNTERS]);
-    header[COUNTERS] = buckets;
-    Ok((KeyValueStore::of_header(tx, at, &header[1..])?, counters))
+    let [_, buckets, first] = read_tagged::<HEADER_WORDS>(tx, at, tag, "HashMap")?;
+    let (buckets, counters) = Counters::split(buckets);
+    Ok((KeyValueStore::of_header(tx, at.word(COUNTERS as u64), [buckets, first])?, counters))
 }
 
 /// Checks the map at `at`, which must have the tag `tag`, and calls `pair` for each of its pairs.
@@ -155,8 +154,7 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
         tx: &mut impl Transaction,
         (store, counters): (KeyValueStore, Counters),
     ) -> Result<(), Abort> {
-        // A map of an earlier version that already has more tables is not counted here, since that walk could take long.
-        if !counters.exist() && store.buckets() == BUCKETS && store.tables(tx)? == 1 {
+        if !counters.exist() && store.tables(tx)? > 0 {
             return self.start_counting(tx, &store);
         }
         counters.add(tx, 1)
@@ -331,9 +329,6 @@ impl<'p, K: Key, V: Persist<'p>> HashMap<'p, K, V> {
     /// Returns the number of keys, in the same time for a map of any size. A transaction that calls this and also writes conflicts with transactions
     /// that insert or remove keys at the same time. Insertions and removals by different threads do not conflict because of the count: each worker
     /// counts on a cache line of its own.
-    ///
-    /// In a map that was created by an earlier version of the library, a walk over all keys counts them. A map with 8 buckets is the exception, if
-    /// the first of them has become a further table since.
     ///
     /// ```
     /// # use strandline::*;

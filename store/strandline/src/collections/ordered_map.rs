@@ -511,9 +511,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// that insert or remove keys at the same time. Insertions and removals by different threads do not conflict because of the count: each worker
     /// counts on a cache line of its own.
     ///
-    /// In a map that was created by an earlier version of the library, a walk over the leaves counts the keys, until the map is opened as a table of
-    /// a database.
-    ///
     /// ```
     /// # use strandline::*;
     /// # example::transaction(|tx| {
@@ -533,16 +530,6 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// Counts the keys by a walk over the leaves.
     pub(crate) fn count(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| self.tree(tx)?.count(tx))
-    }
-
-    /// Returns whether [`len`](Self::len) needs no walk.
-    pub(crate) fn is_counted(self, tx: &View<'p, impl Control>) -> Result<bool> {
-        tx.words(|tx| self.tree(tx)?.is_counted(tx))
-    }
-
-    /// Makes the map count its keys from now on, if it does not yet.
-    pub(crate) fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        tx.words(|tx| self.tree_to_write(tx)?.start_counting(tx))
     }
 
     /// Returns an iterator over all keys and values, in order and from either end.

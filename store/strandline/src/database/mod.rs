@@ -119,15 +119,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
     ) -> Result<Handle> {
         let (at, number) = match found {
-            Some(place) => {
-                let is_counted = self.store.read(|tx, root| root.get(tx)?.rows(tx, name)?.1.is_counted(tx));
-                if matches!(is_counted, Ok(false)) {
-                    // A failure is ignored, since a table without counts works as well. The pool may be full or read-only, or there may be damage,
-                    // which the table's user will meet.
-                    let _ = self.store.write(|tx, root| root.get(tx)?.rows(tx, name)?.1.start_counting(tx));
-                }
-                place
-            }
+            Some(place) => place,
             None => match self.store.write(|tx, root| open(root.get(tx)?, tx)) {
                 Err(Error::ReadOnly) => return Err(Error::NoTable { name: name.to_owned() }),
                 done => done?,

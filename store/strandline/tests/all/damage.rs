@@ -285,10 +285,10 @@ fn no_damaged_link_leads_a_write_to_another_kind_of_block() {
 
 /// Returns a cell of the map with a chain of at least two nodes, and one with another chain.
 fn chains(store: &Store<All>, map: PersistentAddress) -> (PersistentAddress, PersistentAddress) {
-    let (cells, first) = (peek(store, map.word(2)), follow(store, map.word(3)));
+    let (cells, first) = (peek(store, map.word(1)) & 0xffff, follow(store, map.word(2)));
     let long = |&cell: &PersistentAddress| {
-        let head = peek(store, cell);
-        head != 0 && head & 1 == 0 && peek(store, PersistentAddress::new(head)) != 0
+        let word = peek(store, cell);
+        word != 0 && word & 1 == 0 && peek(store, first_node(word)) != 0
     };
     let mut tables = vec![(first, cells)];
     let mut found = Vec::new();
@@ -304,6 +304,11 @@ fn chains(store: &Store<All>, map: PersistentAddress) -> (PersistentAddress, Per
     (found[0], found[1])
 }
 
+/// Returns the address of the first node of a chain whose cell has this content.
+fn first_node(cell: u64) -> PersistentAddress {
+    PersistentAddress::new(cell & ((1 << 48) - 1))
+}
+
 #[test]
 fn hash_maps() {
     let (store, _folder) = store();
@@ -311,29 +316,37 @@ fn hash_maps() {
     let iterate: Walk = |tx, all| drain(all.hashed.iter(tx));
     let count: Walk = |tx, all| all.hashed.len(tx).map(drop);
     let destroy: Walk = |tx, all| all.hashed.destroy(tx);
-    // A walk counts the keys of this map, as in a map of an earlier version.
-    poke(&store, map.word(4), peek(&store, map.word(2)));
+    // Without counters, a walk counts the keys.
+    let length = peek(&store, map.word(1)) & 0xffff;
+    poke(&store, map.word(1), length);
     let (cell, other) = chains(&store, map);
-    let node = follow(&store, cell);
+    let node = first_node(peek(&store, cell));
     let next = follow(&store, node);
     for (from, to) in [(node, node), (next, node), (next, next)] {
         plant(&store, from, to.offset(), "found already", iterate);
         plant(&store, from, to.offset(), "found already", count);
         plant(&store, from, to.offset(), "found already", destroy);
     }
-    let strange = follow(&store, other);
-    plant(&store, cell, strange.offset(), "", iterate);
-    plant(&store, cell, strange.offset(), "", count);
-    for lengths in [u64::MAX, 1 << 32 | 0xffff_ffff, 6 << 32 | 1 << 20] {
-        plant(&store, node.word(2), lengths, "", iterate);
+    let strange = peek(&store, other);
+    plant(&store, cell, strange, "", iterate);
+    plant(&store, cell, strange, "", count);
+    // A filter that no key has set.
+    plant(&store, cell, node.offset(), "wrong chain", iterate);
+    plant(&store, cell, node.offset(), "wrong chain", count);
+    for lengths in [u64::MAX, 1 << 29 | 0x1fff_ffff, 6 << 29 | 1 << 20] {
+        plant(&store, node.word(1), lengths, "", iterate);
     }
-    plant(&store, node.word(2), 24 << 32 | 2000, "room for", iterate);
-    plant(&store, node.word(1), 1, "wrong chain", iterate);
-    // Many more buckets than the map has.
-    let length = peek(&store, map.word(2));
-    for damaged in [length + 1000, 1 << 40, u64::MAX] {
-        poke(&store, map.word(2), damaged);
-        poke(&store, map.word(4), damaged);
+    plant(&store, node.word(1), 24 << 29 | 2000, "room for", iterate);
+    // Another key, and other bits of a hash.
+    plant(&store, node.word(2), 1, "wrong chain", iterate);
+    plant(&store, node.word(1), peek(&store, node.word(1)) ^ 1 << 50, "wrong hash", iterate);
+    plant(&store, cell, peek(&store, cell) | 1, "", iterate);
+    plant(&store, cell, peek(&store, cell) | 1, "", |tx, all| {
+        (0..150).try_for_each(|i| all.hashed.get(tx, &name(i)).map(drop))
+    });
+    // No buckets, and many more than the map has.
+    for damaged in [0, length + 1000, 0xffff] {
+        poke(&store, map.word(1), damaged);
         assert!(!store.check().unwrap().is_empty());
         for walk in [iterate, count] {
             let walked = store.write(|tx, root| walk(tx, root.get(tx)?));
@@ -364,7 +377,7 @@ fn pages_of_ordered_maps() {
     let count: Walk = |tx, all| all.ordered.len(tx).map(drop);
     let get: Walk = |tx, all| all.ordered.get(tx, &name(0)).map(drop);
     let destroy: Walk = |tx, all| all.ordered.destroy(tx);
-    // A walk counts the keys of this map, as in a map of an earlier version.
+    // Without counters, a walk counts the keys.
     poke(&store, map.word(2), 4096);
     let root = follow(&store, map.word(1));
     assert_eq!(peek(&store, root) & 0xff, 1, "leaves below it");

@@ -1,5 +1,4 @@
-//! `len` returns the number that a walk finds: after everything that changes tables, beside other threads, in snapshots, after crashes, and in pools
-//! of the previous format version, which has no counts.
+//! `len` returns the number that a walk finds: after everything that changes tables, beside other threads, in snapshots and after crashes.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +7,7 @@ use strandline::{
     Control, Database, Domain, Error, HashMap, MultimapTable, Options, OrderedMap, Persist, Queue,
     QueueTable, Result, SingleWriter, Stm, Store, Table, Tables, Tx, View,
 };
-use strandline_core::layout::{Geometry, Header};
+use strandline_core::layout::Geometry;
 use strandline_core::memory::{Native, PersistentAddress};
 use strandline_core::sync::SyncParameters;
 use strandline_core::{Read, Runner, Transaction};
@@ -214,117 +213,6 @@ fn loads_and_entries_are_counted() {
     assert_eq!(db.len("rows").unwrap(), 0);
 }
 
-/// Returns the addresses of the tables of [`All`].
-fn places<'p>(tx: &Tx<'p, impl Control>, tables: Tables<'p>) -> Result<[PersistentAddress; 3]> {
-    let rows = format!("{:?}", tables.table::<u64, Vec<u8>>(tx, "rows")?);
-    let pairs = format!("{:?}", tables.multimap::<u8, u64>(tx, "pairs")?);
-    let jobs = format!("{:?}", tables.queue::<u64>(tx, "jobs")?);
-    Ok([rows, pairs, jobs].map(address))
-}
-
-/// Turns the pool at `path` into one that the previous version would have left, without counts. Returns the addresses of its tables.
-fn make_older(path: &Path, options: &Options) -> [PersistentAddress; 3] {
-    let store = Store::<Tables>::open_existing(path, options).unwrap();
-    let places = store.write(|tx, root| places(tx, root.get(tx)?)).unwrap();
-    let [rows, pairs, jobs] = places;
-    let mut worker = store.pool().worker().unwrap();
-    worker
-        .run(|tx| {
-            for map in [rows, pairs] {
-                let word = tx.read(map.word(2))?;
-                assert_ne!(word >> 16, 0, "it has counters");
-                tx.free(PersistentAddress::new(word >> 16))?;
-                tx.write(map.word(2), word & 0xffff)?;
-            }
-            for end in [jobs.word(8), jobs.word(16)] {
-                let node = tx.read(end)?;
-                assert_eq!(node & 1, 1, "it has counts");
-                // The block that a later allocation finds there has these words.
-                tx.write_range(end, &[node & !1, 0xdead_beef])?;
-            }
-            Ok(())
-        })
-        .unwrap();
-    drop(worker);
-    store.close().unwrap();
-    let mut page = std::fs::read(path).unwrap();
-    let header = Header::decode(&page, page.len() as u64, path).unwrap();
-    let older = Header { version: 5, ..header }.encode();
-    page[..older.len()].copy_from_slice(&older);
-    std::fs::write(path, page).unwrap();
-    places
-}
-
-/// Creates a database with rows in all tables.
-fn filled(path: &Path, options: &Options) -> Database {
-    let db = Database::open_with(path, options).unwrap();
-    let all = All::of(&db);
-    db.write(|tx| {
-        (0..500).try_for_each(|number| all.rows.insert(tx, &number, &vec![1; 40]).map(drop))?;
-        (0..500).try_for_each(|number| all.pairs.insert(tx, &((number % 7) as u8), &number).map(drop))?;
-        (0..500).try_for_each(|number| all.jobs.push(tx, &number))
-    })
-    .unwrap();
-    db
-}
-
-#[test]
-fn tables_of_an_older_version_are_counted_once_they_are_open_for_writing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, options) = (folder.path().join("pool"), options(Domain::Process));
-    filled(&path, &options).close().unwrap();
-    let [rows, pairs, jobs] = make_older(&path, &options);
-    // In a database that cannot be written, walks count the rows.
-    let db = Database::open_read_only(&path, &options).unwrap();
-    let all = All::of(&db);
-    assert_eq!(db.read(|tx| all.lengths(tx)).unwrap(), [500; 3]);
-    db.close().unwrap();
-    let db = Database::open_with(&path, &options).unwrap();
-    assert_eq!(db.check().unwrap(), [""; 0], "before they are counted");
-    assert_eq!(["rows", "pairs", "jobs"].map(|name| db.len(name).unwrap()), [500; 3]);
-    let all = All::of(&db);
-    db.write(|tx| {
-        all.rows.remove(tx, &7)?;
-        all.pairs.remove_all(tx, &3)?;
-        all.jobs.pop(tx).map(drop)
-    })
-    .unwrap();
-    assert_eq!(db.read(|tx| all.lengths(tx)).unwrap(), [499, 429, 499]);
-    assert_eq!((db.check().unwrap(), db.lost_memory().unwrap().blocks), (vec![], 0));
-    db.close().unwrap();
-    let store = Store::<Tables>::open_existing(&path, &options).unwrap();
-    let word = |at| store.pool().worker().unwrap().view(|tx| tx.read(at)).unwrap();
-    assert!(word(rows.word(2)) >> 16 != 0 && word(pairs.word(2)) >> 16 != 0, "they have counters");
-    assert_eq!((word(jobs.word(8)) & 1, word(jobs.word(16)) & 1), (1, 1), "it has counts");
-}
-
-#[test]
-fn a_table_that_cannot_be_counted_is_used_as_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let (path, options) = (folder.path().join("pool"), options(Domain::Process));
-    filled(&path, &options).close().unwrap();
-    let [_, _, jobs] = make_older(&path, &options);
-    let store = Store::<Tables>::open_existing(&path, &options).unwrap();
-    let mut worker = store.pool().worker().unwrap();
-    worker
-        .run(|tx| {
-            let first = PersistentAddress::new(tx.read(jobs.word(16))?);
-            tx.write(first.word(1), 8)
-        })
-        .unwrap();
-    drop(worker);
-    store.close().unwrap();
-    let db = Database::open_with(&path, &options).unwrap();
-    let all = All::of(&db);
-    db.write(|tx| all.jobs.push(tx, &500)).unwrap();
-    assert_eq!(db.read(|tx| all.jobs.front(tx)).unwrap(), Some(0));
-    assert!(matches!(
-        db.len("jobs"),
-        Err(Error::Damaged { .. } | Error::Dangling { .. } | Error::InvalidAddress { .. })
-    ));
-    assert!(!db.check().unwrap().is_empty());
-}
-
 #[derive(Persist)]
 struct Shelf<'p> {
     map: OrderedMap<'p, u64, u64>,
@@ -413,7 +301,7 @@ fn a_wrong_number_is_damage() {
     let mut worker = store.pool().worker().unwrap();
     let mut counters =
         |header: PersistentAddress| PersistentAddress::new(worker.view(|tx| tx.read(header)).unwrap() >> 16);
-    let (map, small, large) = (counters(map.word(2)), counters(small.word(4)), counters(large.word(4)));
+    let (map, small, large) = (counters(map.word(2)), counters(small.word(1)), counters(large.word(1)));
     for (at, said) in [
         (map, "the tree of pages at"),
         (map.word(8 * 15), "has 500 keys, and its counters say 501"),

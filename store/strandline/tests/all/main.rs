@@ -18,6 +18,7 @@ mod large;
 mod leases;
 mod lengths;
 mod lent;
+mod moving;
 mod nested;
 mod pages;
 mod protection;

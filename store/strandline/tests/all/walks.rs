@@ -274,7 +274,7 @@ fn tables_of_hash_maps_that_share_tables() {
     let mut world = large();
     world.create::<Hashed<'static>>(|tx| Ok(Hashed { map: HashMap::new(tx)? }));
     let map = world.update::<Hashed<'static>, _>(|_, root| Ok(address(format!("{:?}", root.map)))).unwrap();
-    let bucket = PersistentAddress::new(*world.words(map.word(3)));
+    let bucket = PersistentAddress::new(*world.words(map.word(2)));
     world
         .run(u64::MAX, |worker| {
             worker.run(|tx| {
@@ -351,10 +351,13 @@ fn values_that_overlap() {
         let at = layout.chunks.byte(chunk * geometry.chunk_bytes);
         let rest = layout.chunk_count - chunk;
         *world.words(in_table) = 2 | rest << 8;
-        let lengths = *world.words(at.word(2));
-        if lengths & 0xffff_ffff == BYTES as u64 {
-            *world.words(at.word(2)) = lengths - BYTES as u64 + bytes_from(chunk);
-            found += 1;
+        // The nodes of hash maps have the length of the value in bits 0 to 28 of word 1, those of queues have that of the item in word 2.
+        for (word, mask) in [(1, (1 << 29) - 1), (2, u64::MAX)] {
+            let lengths = world.words(at.word(word));
+            if *lengths & mask == BYTES as u64 {
+                *lengths += bytes_from(chunk) - BYTES as u64;
+                found += 1;
+            }
         }
     }
     // Pages that were split still have copies of the cells that moved.

@@ -38,16 +38,16 @@ impl KeyValueStore {
         let (mut at, mut depth) = (self.buckets.word(path[0]), 0);
         let mut table = self.buckets.first();
         loop {
-            let head = tx.read(at)?;
-            if head & TABLE == 0 {
+            let word = tx.read(at)?;
+            if word & TABLE == 0 {
                 path.truncate(depth + 1);
-                return Ok(Some(Cell { at, head, depth: depth as u32, table }));
+                return Ok(Some(Cell { at, word, depth: depth as u32, table }));
             }
             depth += 1;
             if depth > MAX_DEPTH as usize {
                 return Err(KIND.damaged(tx, at, "too many tables below one another"));
             }
-            table = PersistentAddress::new(head & !TABLE);
+            table = PersistentAddress::new(word & !TABLE);
             if path.len() <= depth {
                 path.push(0);
                 // A walk that continues at one of the table's cells passes the tables above it again, once for each cell.
@@ -58,7 +58,7 @@ impl KeyValueStore {
     }
 
     /// Counts a visit to a node for the walk's bound. Fails if the node's block has no room for its lengths.
-    fn note(tx: &mut impl Read, walk: &mut Walk, node: &Node) -> Result<(), Abort> {
+    pub(super) fn note(tx: &mut impl Read, walk: &mut Walk, node: &Node) -> Result<(), Abort> {
         check_length(tx, node.at, node.words())?;
         walk.visit(tx, NODE_NAME, node.at, node.words())
     }
@@ -74,7 +74,8 @@ impl KeyValueStore {
     ) -> Result<(), Abort> {
         Self::walk(tx, cell, |tx, node| {
             Self::note(tx, &mut position.walk, node)?;
-            if !position.holds(node.hash, self.buckets.length) {
+            let hash = node.hash(tx)?;
+            if !cell.may_have(hash) || !node.is_of(hash) || !position.holds(hash, self.buckets.length) {
                 return Err(KIND.damaged(tx, node.at, "a node in the wrong chain"));
             }
             visit(tx, node).map(|()| false)
@@ -96,7 +97,7 @@ impl KeyValueStore {
                 read_bytes(tx, node.key(), node.key_bytes, &mut key)?;
                 Self::with_value(tx, node, |words, bytes| visit(&key, words, bytes))?
             })?;
-            if cell.head != 0 {
+            if cell.word != 0 {
                 return Ok(true);
             }
         }
@@ -147,6 +148,7 @@ impl KeyValueStore {
         for index in 0..self.buckets.length {
             Self::free_below(tx, &mut walk, self.buckets.word(index), 0)?;
         }
+        tx.write(self.buckets.link, 0)?;
         tx.free(self.buckets.first)
     }
 
@@ -156,10 +158,10 @@ impl KeyValueStore {
         at: PersistentAddress,
         depth: u32,
     ) -> Result<(), Abort> {
-        let head = tx.read(at)?;
-        if head & TABLE == 0 {
+        let word = tx.read(at)?;
+        if word & TABLE == 0 {
             let mut nodes = Vec::new();
-            Self::walk(tx, Cell { at, head, depth, table: at }, |tx, node| {
+            Self::walk(tx, Cell { at, word, depth, table: at }, |tx, node| {
                 Self::note(tx, walk, node)?;
                 nodes.push(node.at);
                 Ok(false)
@@ -169,7 +171,7 @@ impl KeyValueStore {
         if depth == MAX_DEPTH {
             return Err(KIND.damaged(tx, at, "too many tables below one another"));
         }
-        let table = PersistentAddress::new(head & !TABLE);
+        let table = PersistentAddress::new(word & !TABLE);
         walk.visit(tx, TABLE_NAME, table, CELLS)?;
         for index in 0..CELLS {
             Self::free_below(tx, walk, table.word(index), depth + 1)?;
@@ -191,11 +193,13 @@ impl KeyValueStore {
         }
         while let Some((table, cells, mut position)) = tables.pop() {
             for index in 0..cells {
-                let Some(head) = survey.read(|tx| tx.read(table.word(index)))? else { continue };
+                let at = table.word(index);
+                let Some(word) = survey.read(|tx| tx.read(at))? else { continue };
                 position.path.push(index);
-                let next = PersistentAddress::new(head & !TABLE);
-                if head & TABLE == 0 {
-                    self.survey_chain(survey, &position, next, &mut visit)?;
+                let next = PersistentAddress::new(word & !TABLE);
+                if word & TABLE == 0 {
+                    let cell = Cell { at, word, depth: position.path.len() as u32 - 1, table };
+                    self.survey_chain(survey, &position, cell, &mut visit)?;
                 } else if position.path.len() > MAX_DEPTH as usize {
                     survey.damaged(format!("too many tables lead to {:#x}", next.offset()));
                 } else if survey.block(next, CELLS, TABLE_NAME)? {
@@ -211,10 +215,11 @@ impl KeyValueStore {
         &self,
         survey: &mut S,
         position: &Position,
-        mut at: PersistentAddress,
+        cell: Cell,
         visit: &mut impl FnMut(&mut S, PersistentAddress, &[u8], &[u64], u64) -> Result<()>,
     ) -> Result<()> {
         let mut keys = HashSet::new();
+        let mut at = cell.first();
         while !at.is_null() {
             let Some(node) = survey.read(|tx| Self::node(tx, at, at))? else { return Ok(()) };
             if !survey.block(at, node.words(), NODE_NAME)? {
@@ -226,19 +231,21 @@ impl KeyValueStore {
                 Ok((key, Self::with_value(tx, &node, |words, _| words.to_vec())?))
             })?;
             if let Some((key, value)) = found {
-                if hash(&key) != node.hash
-                    || !position.holds(node.hash, self.buckets.length)
+                let hash = hash(&key);
+                if !node.is_of(hash)
+                    || !cell.may_have(hash)
+                    || !position.holds(hash, self.buckets.length)
                     || keys.contains(&key)
                 {
                     survey.damaged(format!(
-                        "a key twice, in the wrong chain or with a wrong hash, at {:#x}",
+                        "a key twice, in the wrong chain, or with a wrong hash or filter, at {:#x}",
                         at.offset()
                     ));
                 }
                 visit(survey, at, &key, &value, node.value_bytes)?;
                 keys.insert(key);
             }
-            at = PersistentAddress::new(node.next);
+            at = node.next;
         }
         Ok(())
     }
@@ -259,11 +266,13 @@ impl KeyValueStore {
                 if node.value_bytes > 0 {
                     tx.read(node.value().word(node.value_bytes.div_ceil(8) - 1))?;
                 }
-                if hash(&key) != node.hash || self.cell(tx, node.hash)?.at != cell.at || keys.contains(&key) {
+                let hash = hash(&key);
+                let is_here = cell.may_have(hash) && self.cell(tx, hash)?.at == cell.at;
+                if !node.is_of(hash) || !is_here || keys.contains(&key) {
                     return Err(KIND.damaged(
                         tx,
                         node.at,
-                        "a key twice, in the wrong bucket or with a wrong hash",
+                        "a key twice, in the wrong chain, or with a wrong hash or filter",
                     ));
                 }
                 keys.insert(key);

@@ -2,8 +2,6 @@
 //!
 //! The head of a page has the number of its cells, so a tree of one page needs no counters. A tree whose root becomes an inner page gets
 //! [`Counters`].
-//!
-//! In pools of format version 5, trees with inner pages have no counters until [`PageTree::start_counting`] gives them some.
 
 use super::PageTree;
 use crate::structures::counters::Counters;
@@ -15,8 +13,8 @@ impl PageTree {
         Ok(Counters::split(tx.read(self.top.word(1))?).1)
     }
 
-    /// Returns the number of keys. The cost does not depend on the size of the tree, unless [`is_counted`](Self::is_counted) is false. A
-    /// transaction that calls this and writes conflicts with those that insert or remove keys at the same time.
+    /// Returns the number of keys. The cost does not depend on the size of the tree. A transaction that calls this and writes conflicts with
+    /// those that insert or remove keys at the same time.
     ///
     /// ```
     /// # use strandline_core::example::*;
@@ -43,20 +41,9 @@ impl PageTree {
         self.counters(tx)?.sum(tx)?.map_or_else(|| self.count(tx), Ok)
     }
 
-    /// Returns whether [`len`](Self::len) needs no walk.
-    ///
-    /// # Errors
-    /// Returns an error after a conflict or if there is damage.
-    pub fn is_counted(&self, tx: &mut impl Read) -> Result<bool, Abort> {
-        Ok(self.counters(tx)?.exist() || self.root(tx)?.level == 0)
-    }
-
-    /// Gives a tree without counters its counters, after a walk over all leaves.
-    ///
-    /// # Errors
-    /// Returns an error if the pool or the log is full, after a conflict, or if there is damage.
-    pub fn start_counting(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        if self.is_counted(tx)? {
+    /// Gives the tree counters, after a walk over all leaves. A tree that was larger before has them already.
+    pub(super) fn start_counting(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        if self.counters(tx)?.exist() {
             return Ok(());
         }
         let keys = self.count(tx)?;

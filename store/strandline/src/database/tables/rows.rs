@@ -81,22 +81,6 @@ impl<'p> Rows<'p> {
         }
     }
 
-    /// Returns whether [`len`](Self::len) needs no walk. It needs one in tables of pools of format version 5.
-    pub fn is_counted(self, tx: &View<'p, impl Control>) -> Result<bool> {
-        match self {
-            Self::Map(map) => map.is_counted(tx),
-            Self::Queue(queue, _) => queue.is_counted(tx),
-        }
-    }
-
-    /// Makes the table count its rows from now on, if it does not yet.
-    pub fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        match self {
-            Self::Map(map) => map.start_counting(tx),
-            Self::Queue(queue, _) => queue.start_counting(tx),
-        }
-    }
-
     /// Counts the rows by a walk that shares no code with [`iter`](Self::iter) and does not use the counts of [`len`](Self::len), so that
     /// [`compare_moved`] can compare the results.
     ///
@@ -194,9 +178,7 @@ impl<'p> Tables<'p> {
         let TableDescription { name, kind, key, value, types, layouts } = about.clone();
         let wanted = Wanted { kind, key, value, layouts, types };
         if self.find(tx, &name, &wanted)?.is_some() {
-            let rows = self.rows(tx, &name)?.1;
-            rows.start_counting(tx)?;
-            return Ok(rows);
+            return Ok(self.rows(tx, &name)?.1);
         }
         let structure = wanted.make(tx)?;
         self.add(tx, &name, wanted.hold(structure))?;
