@@ -9,8 +9,7 @@
 //!
 //! A push changes the line of the last node, and a pop that of the first node, so that they conflict only if the queue has a single node. Each also
 //! counts in the line that it changes; the number of items is the difference of the two counts. Both counts restart when an item is pushed to an
-//! empty queue. Bit 0 of the addresses of the first and the last node is set if there are counts. A queue in a pool of format version 5 has no counts
-//! until it has been empty or has been opened as a table. Until then a walk counts its items.
+//! empty queue. In an empty queue they mean nothing.
 
 use crate::value::check::{Checker, Element, Look};
 use crate::value::persist::{Persist, Stored, replaced};
@@ -28,8 +27,6 @@ use strandline_core::transaction::{Abort, Read, Transaction};
 
 const LAST: u64 = 8;
 const FIRST: u64 = 16;
-/// The bit in the addresses of the first and the last node that says that a count follows.
-const COUNTED: u64 = 1;
 pub(crate) const HEADER_WORDS: usize = 3 * LINE_BYTES as usize / 8;
 const NODE_WORDS: usize = 3;
 const NEXT: u64 = 1;
@@ -65,38 +62,32 @@ persist_handle!('p, Queue<T: Persist<'p>>, "Queue", owned: true);
 #[derive(Clone, Copy)]
 struct End {
     node: PersistentAddress,
-    /// `None` if the queue has no counts or is empty.
-    count: Option<u64>,
+    count: u64,
 }
 
 impl End {
     fn load(tx: &mut impl Read, at: PersistentAddress) -> Result<Self, Abort> {
         let [link, count] = tx.read_array(at)?;
-        let count = (link & COUNTED != 0).then_some(count);
-        Ok(Self { node: PersistentAddress::new(link & !COUNTED), count })
+        Ok(Self { node: PersistentAddress::new(link), count })
     }
 
     fn store(self, tx: &mut impl Transaction, at: PersistentAddress) -> Result<(), Abort> {
-        match self.count {
-            Some(count) => tx.write_array(at, &[self.node.offset() | COUNTED, count]),
-            None => tx.write(at, self.node.offset()),
-        }
+        tx.write_array(at, &[self.node.offset(), self.count])
     }
 
     /// Returns the end after a push or a pop has moved it to `node` and counted an item.
     fn moved_to(self, node: PersistentAddress) -> Self {
-        Self { node, count: self.count.map(|count| count.wrapping_add(1)) }
+        Self { node, count: self.count.wrapping_add(1) }
     }
 }
 
-/// Returns the number of items of the queue at `at`, or `None` if only a walk could count them.
-fn counted(tx: &mut impl Read, at: PersistentAddress) -> Result<Option<u64>, Abort> {
+/// Returns the number of items of the queue at `at`.
+fn length(tx: &mut impl Read, at: PersistentAddress) -> Result<u64, Abort> {
     let first = End::load(tx, at.word(FIRST))?;
     if first.node.is_null() {
-        return Ok(Some(0));
+        return Ok(0);
     }
-    let Some(popped) = first.count else { return Ok(None) };
-    Ok(End::load(tx, at.word(LAST))?.count.map(|pushed| pushed.wrapping_sub(popped)))
+    Ok(End::load(tx, at.word(LAST))?.count.wrapping_sub(first.count))
 }
 
 /// Returns whether the links from `node` on form a cycle.
@@ -159,11 +150,11 @@ pub(crate) fn survey<'v, 'p>(
     item: Element<'_, 'v, 'p>,
 ) -> Result<()> {
     let ends = checker.read(|tx| {
-        let ends = (End::load(tx, at.word(FIRST))?, End::load(tx, at.word(LAST))?);
-        Ok((ends, counted(tx, at)?))
+        let (first, last) = (End::load(tx, at.word(FIRST))?, End::load(tx, at.word(LAST))?);
+        Ok((first.node, last.node, length(tx, at)?))
     })?;
-    let Some(((first, last), counted)) = ends else { return Ok(()) };
-    let (mut node, mut before, mut items) = (first.node, PersistentAddress::NULL, 0);
+    let Some((mut node, last, counted)) = ends else { return Ok(()) };
+    let (mut before, mut items) = (PersistentAddress::NULL, 0);
     while !node.is_null() {
         // The node says how long its block must be, so the block is checked after its header was read.
         let found = checker.read(|tx| read_tagged::<NODE_WORDS>(tx, node, node_tag, "Queue item"))?;
@@ -179,13 +170,12 @@ pub(crate) fn survey<'v, 'p>(
         items += 1;
         node = PersistentAddress::new(next);
     }
-    if before != last.node || first.count.is_some() != last.count.is_some() {
+    if before != last {
         checker.damaged(format!(
             "the last item of the queue at {:#x} is not the one in its header",
             at.offset()
         ));
-    } else if counted.is_some_and(|counted| counted != items) {
-        let counted = counted.unwrap_or_default();
+    } else if counted != items {
         checker.damaged(format!(
             "the queue at {:#x} has {items} items, but its counts say {counted}",
             at.offset()
@@ -275,8 +265,8 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
             })?;
             let last = End::load(tx, at.word(LAST))?;
             if last.node.is_null() {
-                End { node, count: Some(0) }.store(tx, at.word(FIRST))?;
-                return End { node, count: Some(1) }.store(tx, at.word(LAST));
+                End { node, count: 0 }.store(tx, at.word(FIRST))?;
+                return End { node, count: 1 }.store(tx, at.word(LAST));
             }
             check_tagged(tx, last.node, NODE_WORDS as u64, Self::NODE_TAG, "Queue item")?;
             tx.write(last.node.word(NEXT), node.offset())?;
@@ -400,9 +390,6 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     /// Returns the number of items, in the same time for a queue of any length. A transaction that calls this and also writes conflicts with
     /// transactions that push or pop at the same time.
     ///
-    /// In a queue that was created by an earlier version of the library, a walk counts the items, until the queue has been empty or has been opened
-    /// as a table of a database.
-    ///
     /// ```
     /// # use strandline::*;
     /// # example::transaction(|tx| {
@@ -418,10 +405,7 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
     pub fn len(self, tx: &View<'p, impl Control>) -> Result<u64> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
-            match counted(tx, at)? {
-                Some(items) => Ok(items),
-                None => count(tx, at, Self::NODE_TAG),
-            }
+            length(tx, at)
         })
     }
 
@@ -430,30 +414,6 @@ impl<'p, T: Persist<'p>> Queue<'p, T> {
         tx.words(|tx| {
             let at = self.tagged(tx)?;
             count(tx, at, Self::NODE_TAG)
-        })
-    }
-
-    /// Returns whether [`len`](Self::len) needs no walk.
-    pub(crate) fn is_counted(self, tx: &View<'p, impl Control>) -> Result<bool> {
-        tx.words(|tx| {
-            let at = self.tagged(tx)?;
-            Ok(counted(tx, at)?.is_some())
-        })
-    }
-
-    /// Gives the queue counts, if it has none.
-    pub(crate) fn start_counting(self, tx: &Tx<'p, impl Control>) -> Result<()> {
-        tx.words(|tx| {
-            let at = self.check_to_write(tx)?;
-            if counted(tx, at)?.is_some() {
-                return Ok(());
-            }
-            let items = count(tx, at, Self::NODE_TAG)?;
-            for (place, count) in [(FIRST, 0), (LAST, items)] {
-                let node = End::load(tx, at.word(place))?.node;
-                End { node, count: Some(count) }.store(tx, at.word(place))?;
-            }
-            Ok(())
         })
     }
 
