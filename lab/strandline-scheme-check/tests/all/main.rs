@@ -5,6 +5,7 @@ use std::time::Duration;
 mod beside_large;
 mod campaigns;
 mod deferred;
+mod device;
 mod explore;
 mod free_memory;
 mod histories;

@@ -159,3 +159,16 @@ fn a_scheme_of_ones_own_is_explored_under_its_model() {
         without.name
     );
 }
+
+#[test]
+fn every_durable_scheme_has_steps_that_are_checked() {
+    for kind in strandline_schemes::ALL.iter().filter(|kind| kind.is_durable()) {
+        assert!(kind.all_steps().count() > 0, "{kind:?} promises durability and names no steps");
+        let is_explored = kind.is_native || kind.persistency.is_some();
+        assert!(is_explored, "{kind:?} promises durability, and no world explores it");
+        for mode in kind.modes {
+            let unknown = mode.redundant.iter().find(|(step, _)| kind.all_steps().all(|own| own != *step));
+            assert!(unknown.is_none(), "{} excuses a step that it does not have: {unknown:?}", mode.name);
+        }
+    }
+}

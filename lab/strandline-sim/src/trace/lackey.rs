@@ -72,35 +72,3 @@ pub fn record(line: &str) -> Result<Option<Record>, String> {
         _ => Err(expected()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines() {
-        assert_eq!(record("I  04001090,3\n"), Ok(Some(Record::Instruction)));
-        assert_eq!(record(" L 1ffefff0a8,8"), Ok(Some(Record::Load(0x1f_fefff0a8, 8))));
-        assert_eq!(record(" S 10,16\r\n"), Ok(Some(Record::Store(16, 16))));
-        assert_eq!(record(" M a,4"), Ok(Some(Record::Modify(10, 4))));
-        assert_eq!(record(""), Ok(None));
-        assert_eq!(record("==123== Command: ls"), Ok(None));
-        assert_eq!(record("**123** strandline begin\n"), Ok(Some(Record::Begin)));
-        assert_eq!(record("**123** strandline start"), Ok(Some(Record::Start)));
-        assert_eq!(record("**123** strandline commit"), Ok(Some(Record::Commit)));
-        assert_eq!(record("**123** strandline abort"), Ok(Some(Record::Abort)));
-        for range in ["0x10,4096", "10,4096"] {
-            let line = format!("**1** strandline persistent {range}");
-            assert_eq!(record(&line), Ok(Some(Record::Persistent(16, 4096))));
-        }
-        assert_eq!(record("**123** hello"), Ok(None));
-        for wrong in ["end", "persistent", "persistent 10", "persistent g,1", "persistent ffffffffffffffff,1"]
-        {
-            assert!(record(&format!("**123** strandline {wrong}")).is_err(), "{wrong}");
-        }
-        for wrong in [" X 10,8", "L", " L 10", " L 1g,8", " L 10,eight", " L 10,0", " L 10,-1", " L 10,513"] {
-            assert!(record(wrong).is_err(), "{wrong}");
-        }
-        assert!(record(" L ffffffffffffffff,1").is_err());
-    }
-}

@@ -5,8 +5,6 @@
 pub mod binary;
 pub mod lackey;
 pub mod operations;
-#[cfg(test)]
-mod tests;
 
 pub use binary::{Header, Writer};
 pub use operations::{Grouping, Operations};
@@ -635,4 +633,19 @@ impl<'a> Player<'a> {
 enum Word {
     Persistent(PersistentAddress),
     Volatile(VolatileAddress),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_the_pool_are_joined() {
+        let pool = Pool { ranges: vec![30..40, 0..10, 10..20, 5..8] }.sorted();
+        assert_eq!(pool.ranges, [0..20, 30..40]);
+        assert_eq!(
+            [0, 19, 20, 29, 30, 39, 40].map(|at| pool.holds(at)),
+            [true, true, false, false, true, true, false]
+        );
+    }
 }

@@ -1,4 +1,18 @@
-use super::*;
+//! Traces of users' programs, as valgrind's lackey prints them and in the binary format: what the machine counts, and what is refused.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::path::Path;
+use std::rc::Rc;
+
+use strandline_sim::Description;
+use strandline_sim::addresses::PAGE_BYTES;
+use strandline_sim::file::load;
+use strandline_sim::run::{PoolSizes, Prepared, Run};
+use strandline_sim::scheme::find;
+use strandline_sim::trace::lackey::record;
+use strandline_sim::trace::{Finished, Header, Outcome, Record, TraceError, Writer, binary, run, run_with};
+use strandline_workloads::{HASH, Sizes};
 
 fn trace(text: &str) -> Result<Finished, TraceError> {
     let folder = tempfile::tempdir().unwrap();
@@ -8,8 +22,8 @@ fn trace(text: &str) -> Result<Finished, TraceError> {
 }
 
 fn run_on(path: &Path, machine: &str, hardware: &str) -> Result<Finished, TraceError> {
-    let hardware = crate::scheme::find(hardware).unwrap();
-    run(path, &crate::file::load(machine, &[""; 0]).unwrap(), hardware)
+    let hardware = find(hardware).unwrap();
+    run(path, &load(machine, &[""; 0]).unwrap(), hardware)
 }
 
 #[test]
@@ -77,8 +91,8 @@ fn a_trace_of_lackey_becomes_a_binary_one() {
     let (path, copy) = (folder.path().join("trace"), folder.path().join("copy"));
     let text = MARKED.replace(" S 20000,8\n", " S 20000,8\nI  1,1\nI  2,1\nI  3,1\n");
     std::fs::write(&path, text).unwrap();
-    let mut machine = crate::file::load("wrap", &[""; 0]).unwrap();
-    let hardware = crate::scheme::find("wrap").unwrap();
+    let mut machine = load("wrap", &[""; 0]).unwrap();
+    let hardware = find("wrap").unwrap();
     let writer = Rc::new(RefCell::new(None));
     let first = run_with(&path, &machine, hardware, |machine, header| {
         *writer.borrow_mut() = Some(Writer::new(File::create(&copy).unwrap(), header).unwrap());
@@ -94,7 +108,7 @@ fn a_trace_of_lackey_becomes_a_binary_one() {
     assert_eq!(work, [&binary::Step::Work(2)], "instructions one after the other are one record");
     // A binary trace lists its instructions at the machine's charges.
     machine.cores.instructions_per_access = Some(0.0);
-    let again = super::run(&copy, &machine, hardware).unwrap().outcome;
+    let again = run(&copy, &machine, hardware).unwrap().outcome;
     let first = first.unwrap().outcome;
     assert_eq!(again.statistics.cycles, first.statistics.cycles);
     assert_eq!(again.transactions, first.transactions);
@@ -114,16 +128,6 @@ fn what_hardware_cannot_run_is_refused() {
 }
 
 #[test]
-fn ranges_of_the_pool_are_joined() {
-    let pool = Pool { ranges: vec![30..40, 0..10, 10..20, 5..8] }.sorted();
-    assert_eq!(pool.ranges, [0..20, 30..40]);
-    assert_eq!(
-        [0, 19, 20, 29, 30, 39, 40].map(|at| pool.holds(at)),
-        [true, true, false, false, true, true, false]
-    );
-}
-
-#[test]
 fn a_walk_misses_once_a_line_and_is_the_same_each_time() {
     let text: String = (0..4096).map(|i| format!(" L {:x},8\n", 0x10_0000 + 8 * i)).collect();
     let (first, second) = (trace(&text).unwrap().outcome, trace(&text).unwrap().outcome);
@@ -135,8 +139,6 @@ fn a_walk_misses_once_a_line_and_is_the_same_each_time() {
 
 #[test]
 fn a_recorded_run_takes_the_same_cycles_again() {
-    use crate::run::{PoolSizes, Prepared, Run};
-    use strandline_workloads::{HASH, Sizes};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recorded");
     let sizes = PoolSizes { log_bytes: 65536, chunk_bytes: 16384, lock_bits: 12 };
@@ -150,13 +152,13 @@ fn a_recorded_run_takes_the_same_cycles_again() {
         seed: 3,
     };
     for (name, scheme) in [("loc", "bppm"), ("atom", "bppm"), ("opteron", "base")] {
-        let mut machine = crate::file::load(name, &[""; 0]).unwrap();
+        let mut machine = load(name, &[""; 0]).unwrap();
         // A trace does not use the counts of its program's instructions.
         machine.cores.instructions_per_access = Some(40.0);
         let file = std::io::BufWriter::new(File::create(&path).unwrap());
         let writer = Rc::new(RefCell::new(Some(Writer::new(file, &prepared.header(1)).unwrap())));
         let (tape, kept) = (writer.clone(), RefCell::new(None));
-        let none = crate::scheme::find("none").unwrap();
+        let none = find("none").unwrap();
         let finished = prepared.run_with(&machine, none, &run_of(scheme), Vec::new(), |machine| {
             *kept.borrow_mut() = Some(machine.clone());
             machine.record(Box::new(move |thread, taped| {
@@ -164,7 +166,7 @@ fn a_recorded_run_takes_the_same_cycles_again() {
             }));
         });
         writer.take().unwrap().finish().unwrap();
-        let again = super::run(&path, &machine, none).unwrap();
+        let again = run(&path, &machine, none).unwrap();
         assert_eq!(again.accesses, finished.unwrap().accesses, "{name}");
         let clock = kept.take().unwrap().clock(0);
         assert_eq!(again.outcome.statistics.cycles, clock.number(), "{name}");
@@ -227,7 +229,7 @@ fn a_binary_trace_says_where_its_pages_were() {
 
 /// Returns a machine whose only cache has two ways of four pages each, over rows of two pages.
 fn small_cache() -> Description {
-    let mut machine = crate::file::load("pcm", &["controllers.pages=\"in-order\""]).unwrap();
+    let mut machine = load("pcm", &["controllers.pages=\"in-order\""]).unwrap();
     machine.caches.truncate(1);
     (machine.caches[0].bytes, machine.caches[0].ways, machine.caches[0].banks) = (8 * PAGE_BYTES, 2, 1);
     machine.nvm.row_buffer_bytes = 2 * PAGE_BYTES;
@@ -249,7 +251,7 @@ fn misses_of(outcome: &Outcome) -> u64 {
 fn pages_conflict_by_their_own_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let (path, copy) = (folder.path().join("trace"), folder.path().join("copy"));
-    let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());
+    let (machine, none) = (small_cache(), find("none").unwrap());
     let run_text = |text: &str| {
         std::fs::write(&path, text).unwrap();
         run(&path, &machine, none).unwrap().outcome
@@ -290,7 +292,7 @@ fn pages_conflict_by_their_own_addresses() {
 /// Two pages share a row if their numbers differ only in the lowest bit.
 #[test]
 fn rows_follow_the_addresses_of_pages() {
-    let (machine, none) = (small_cache(), crate::scheme::find("none").unwrap());
+    let (machine, none) = (small_cache(), find("none").unwrap());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     let row_hits = |addresses: &[u64]| {
@@ -303,7 +305,7 @@ fn rows_follow_the_addresses_of_pages() {
     assert_eq!(row_hits(&[0x7f00_0000_5000, 0x7f00_0000_6000]), 0);
     // Scattered pages are a permutation of the address space, however sparse.
     let mut scattered = machine.clone();
-    scattered.controllers.pages = crate::description::Pages::Scattered;
+    scattered.controllers.pages = strandline_sim::description::Pages::Scattered;
     run(&path, &scattered, none).unwrap();
 }
 
@@ -315,4 +317,30 @@ fn mistakes_are_told_with_their_line() {
     assert!(refused("I  10,3\n").contains("no load and no store"));
     assert!(refused("").contains("no load and no store"));
     assert!(refused(" L ffffffffffffffff,8\n").contains(":1: "));
+}
+
+#[test]
+fn lines_of_lackey_are_read() {
+    assert_eq!(record("I  04001090,3\n"), Ok(Some(Record::Instruction)));
+    assert_eq!(record(" L 1ffefff0a8,8"), Ok(Some(Record::Load(0x1f_fefff0a8, 8))));
+    assert_eq!(record(" S 10,16\r\n"), Ok(Some(Record::Store(16, 16))));
+    assert_eq!(record(" M a,4"), Ok(Some(Record::Modify(10, 4))));
+    assert_eq!(record(""), Ok(None));
+    assert_eq!(record("==123== Command: ls"), Ok(None));
+    assert_eq!(record("**123** strandline begin\n"), Ok(Some(Record::Begin)));
+    assert_eq!(record("**123** strandline start"), Ok(Some(Record::Start)));
+    assert_eq!(record("**123** strandline commit"), Ok(Some(Record::Commit)));
+    assert_eq!(record("**123** strandline abort"), Ok(Some(Record::Abort)));
+    for range in ["0x10,4096", "10,4096"] {
+        let line = format!("**1** strandline persistent {range}");
+        assert_eq!(record(&line), Ok(Some(Record::Persistent(16, 4096))));
+    }
+    assert_eq!(record("**123** hello"), Ok(None));
+    for wrong in ["end", "persistent", "persistent 10", "persistent g,1", "persistent ffffffffffffffff,1"] {
+        assert!(record(&format!("**123** strandline {wrong}")).is_err(), "{wrong}");
+    }
+    for wrong in [" X 10,8", "L", " L 10", " L 1g,8", " L 10,eight", " L 10,0", " L 10,-1", " L 10,513"] {
+        assert!(record(wrong).is_err(), "{wrong}");
+    }
+    assert!(record(" L ffffffffffffffff,1").is_err());
 }
