@@ -347,7 +347,8 @@ impl Arguments {
             operations,
             keys: self.keys.unwrap_or_default(),
             read_percent: self.read_share.unwrap_or(0),
-            ..Sizes::default()
+            // Without optimisation the rates mean nothing, and filling large structures takes minutes.
+            ..if cfg!(debug_assertions) { Sizes::small() } else { Sizes::default() }
         };
         Ok(Plan {
             systems: chosen(&self.scheme),

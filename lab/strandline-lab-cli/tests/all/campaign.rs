@@ -36,6 +36,9 @@ fn file(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
+/// A limit that ends only checks that hang: the given numbers end all others, however slow the machine is.
+const HANG: &str = "1800";
+
 /// The checks: samples in several parts, and explorations of a single part.
 const CHECKS: [&[&str]; 5] = [
     &[
@@ -144,6 +147,8 @@ fn a_finding_is_one_wherever_it_was_made() {
         "400",
         "--seed",
         "570",
+        "--seconds",
+        HANG,
     ];
     let (code, whole, _) = strandline(folder, &flags);
     assert_eq!(code, 1);
@@ -180,7 +185,9 @@ fn a_killed_check_goes_on() {
         "--transactions",
         "2",
         "--samples",
-        "800",
+        "500",
+        "--seconds",
+        HANG,
     ];
     let (_, whole, _) = strandline(folder, &flags);
     let kept = [&flags[..], &["--out", "kept"]].concat();
@@ -195,14 +202,14 @@ fn a_killed_check_goes_on() {
     child.kill().unwrap();
     child.wait().unwrap();
     let before = lines();
-    assert!((2..8).contains(&before), "it was killed on its way: {before}");
+    assert!((2..5).contains(&before), "it was killed on its way: {before}");
     // Leave half a line, as a kill may.
     let text = file(&units);
     std::fs::write(&units, format!("{text}{}", &text[..40])).unwrap();
     let (code, resumed, note) = strandline(folder, &kept);
     assert!(code == 0 && note.contains("parts of the check were explored already"), "{note}");
     assert_eq!(rows(&resumed), rows(&whole));
-    assert_eq!(lines(), 8);
+    assert_eq!(lines(), 5);
 }
 
 #[test]

@@ -180,7 +180,8 @@ impl Arguments {
         let controls = StoreControl::ALL.into_iter().filter(|control| {
             self.control.is_empty() || self.control.iter().any(|other| other.name() == control.name())
         });
-        let default = Sizes::default();
+        // Without optimisation the rates mean nothing, and filling large structures takes minutes.
+        let default = if cfg!(debug_assertions) { Sizes::small() } else { Sizes::default() };
         let value_bytes = self.value_size.unwrap_or(default.value_bytes);
         let threads = threads_or(&self.threads, threads);
         check_sizes(&threads, self.log_size, value_bytes, self.ops_per_tx)?;
