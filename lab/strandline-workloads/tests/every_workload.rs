@@ -107,6 +107,7 @@ fn larger_values_and_transactions() {
 const ATOM: [WorkloadKind; 7] = [&HASH, &QUEUE, &RBTREE, &BTREE, &BPLUSTREE, &SDG, &SPS];
 
 #[test]
+#[ignore = "a campaign, which `.ci/others --full` runs"]
 fn entries_of_512_bytes() {
     runs(Schemes::OneDurable, &Sizes::atom(512), &ATOM);
 }

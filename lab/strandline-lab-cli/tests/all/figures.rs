@@ -37,9 +37,9 @@ const fn page(name: &'static str, cheap: &'static [&'static str]) -> Page {
 }
 
 const PAGES: [Page; 5] = [
-    page("loose-ordering", &["L12", "L15", "L16", "L19", "L20", "L21"]),
-    page("atom", &["A8", "A10", "A16"]),
-    page("wrap", &["W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13", "W14"]),
+    page("loose-ordering", &["L15", "L16", "L19", "L20", "L21"]),
+    page("atom", &["A10", "A16"]),
+    page("wrap", &["W1", "W2", "W3", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13", "W14"]),
     Page {
         paper: "blurred",
         native: &["B12"],

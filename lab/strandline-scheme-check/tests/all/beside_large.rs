@@ -176,9 +176,9 @@ const ROOM: [u64; 4] = [40 * LINES, LINES - 8, LINES / 2, 8];
 #[test]
 fn readers_see_the_state_before_and_do_not_wait() {
     for entries in ROOM {
-        assert_eq!(first_wrong(Stm, None, entries, 0..150), None, "STM, {entries} versions");
+        assert_eq!(first_wrong(Stm, None, entries, 0..60), None, "STM, {entries} versions");
         assert_eq!(
-            first_wrong(SingleWriter, None, entries, 0..150),
+            first_wrong(SingleWriter, None, entries, 0..60),
             None,
             "single writer, {entries} versions"
         );

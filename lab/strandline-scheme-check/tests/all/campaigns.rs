@@ -1,5 +1,5 @@
 //! Sampled campaigns over some of the schemes. `STRANDLINE_CASES` sets how many histories each combination of scheme, workload, setting and number of
-//! threads gets. Without it, each scheme runs in every setting with every number of threads, but not on every workload.
+//! threads gets. Without it, each scheme runs on each workload in one setting with one number of threads, which together are all.
 
 use super::HANG;
 use strandline_check::{Session, Setting};
@@ -21,8 +21,8 @@ pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories
     let check = |scheme: CheckedScheme, workload: Workload, number: usize| {
         for (at, &setting) in settings.iter().enumerate() {
             for threads in 1..=3 {
-                // Three successive workloads cover all numbers of threads.
-                if cases.is_none() && !(number + at + threads).is_multiple_of(3) {
+                // Each scheme runs on each of the nine workloads, and in each setting with each number of threads.
+                if cases.is_none() && !(number + 3 * at + threads).is_multiple_of(9) {
                     continue;
                 }
                 let case = Case { scheme, workload, threads, setting, omitted: None };

@@ -343,7 +343,7 @@ fn a_transaction_and_a_compaction_that_wait_for_each_other_are_found() {
 #[test]
 fn free_memory_is_overwritten_unseen() {
     let asked = std::env::var("STRANDLINE_CASES").ok().and_then(|cases| cases.parse().ok());
-    let histories = 0..asked.unwrap_or(150);
+    let histories = 0..asked.unwrap_or(60);
     assert_eq!(first_wrong(Stm, None, histories.clone()), None);
     assert_eq!(first_wrong(SingleWriter, None, histories), None);
 }

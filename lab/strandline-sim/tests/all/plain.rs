@@ -145,7 +145,7 @@ fn declared_locks_isolate_and_the_hardware_makes_atomic() {
             let whole = prepared.run(&machine, hardware, &run, Vec::new()).unwrap().outcome;
             assert_eq!(whole.abort_ratio, 0.0);
             let end = whole.statistics.cycles;
-            let crash_at = (1..60).map(|part| Cycle::new(end * part / 60 + 37 * part)).collect();
+            let crash_at = (1..30).map(|part| Cycle::new(end * part / 30 + 37 * part)).collect();
             let finished = prepared.run(&machine, hardware, &run, crash_at).unwrap();
             for crash in finished.crashes {
                 let words = recover(&prepared, &machine, run.scheme, hardware, crash.image).unwrap().words;

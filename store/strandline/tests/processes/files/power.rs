@@ -478,7 +478,7 @@ fn failed_flushes_in_creations_leave_a_whole_pool_or_none() {
             let journal = record(folder.path(), &[Life { script, events: None, fault }]);
             let (before, backups, is_repair) = (Bounds::default(), &[], false);
             let run = Run { journal, before, domain, options, backups, is_repair };
-            run.explore(20, 0, &mut random, &mut failures);
+            run.explore(8, 0, &mut random, &mut failures);
         }
     }
     failures.end();
