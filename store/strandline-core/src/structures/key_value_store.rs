@@ -28,6 +28,7 @@
 //!
 //! Invariants: every chain ends; every key is once in the chain of its own cell, its node has the bits of its hash, and the cell's filter its bit.
 
+mod node;
 mod walks;
 
 use super::bytes::{check_length, equals, put_bytes, read_bytes, rewrite, with_words, word_of, write_bytes};
@@ -35,6 +36,10 @@ use super::header::{CircleGuard, Kind};
 use super::value::with_buffer;
 use super::walk::Walk;
 use super::words::{Words, bucket};
+use node::{
+    Cell, KEY, KEY_BYTES_SHIFT, LENGTHS, NEXT, Node, TABLE, cell_word, filter_bit, node_lengths, put_node,
+};
+
 use crate::error::{Error, Result};
 use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, OptimisticSearch, Read, Runner, Transaction};
@@ -43,14 +48,6 @@ const KIND: Kind = Kind::KeyValueStore;
 /// The name of a node in errors of a [`Walk`].
 const NODE_NAME: &str = "a key-value store's node";
 const TABLE_NAME: &str = "a key-value store's table";
-const NEXT: u64 = 0;
-const LENGTHS: u64 = 1;
-const KEY: u64 = 2;
-/// The position of the key's length in a node's word of lengths.
-const KEY_BYTES_SHIFT: u32 = 29;
-/// The position of the bits of the key's hash in that word.
-const HASH_SHIFT: u32 = 46;
-
 /// Words in a node with a key and a value of one word each. Such a node is written by one call.
 const SHORTEST_NODE: u64 = KEY + 2;
 /// Words in the largest node that is assembled in a buffer before it is written.
@@ -60,16 +57,11 @@ const LONG_CHAIN: usize = 8;
 /// The number of bits in a filter from which on the nodes of its chain are counted when another key is inserted. Eight keys set six or seven bits
 /// on average.
 const FULL_FILTER: u32 = 6;
-/// The position of the filter in a cell.
-const FILTER_SHIFT: u32 = 48;
 /// The number of cells in a further table.
 const CELLS: u64 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 6;
 /// The greatest depth of tables. Below it, the bits of the hash are used up and chains grow.
 const MAX_DEPTH: u32 = 64 / CELL_BITS;
-/// The bit that is set in a cell that refers to a table.
-const TABLE: u64 = 1;
-
 /// A persistent key-value store.
 ///
 /// ```
@@ -85,51 +77,6 @@ const TABLE: u64 = 1;
 #[derive(Clone, Copy)]
 pub struct KeyValueStore {
     buckets: Words,
-}
-
-/// A cell that refers to a chain, or is empty.
-#[derive(Clone, Copy)]
-struct Cell {
-    at: PersistentAddress,
-    /// The cell's content.
-    word: u64,
-    /// The number of further tables between the buckets and this cell.
-    depth: u32,
-    /// The address of the table, or of the buckets, that has the cell.
-    table: PersistentAddress,
-}
-
-impl Cell {
-    /// Returns the address of the first node, which is null if there is none.
-    fn first(&self) -> PersistentAddress {
-        PersistentAddress::new(self.word & ((1 << FILTER_SHIFT) - 1))
-    }
-
-    /// Returns the filter of the chain.
-    fn filter(&self) -> u64 {
-        self.word >> FILTER_SHIFT
-    }
-
-    /// Returns whether the chain may have a key with this hash.
-    fn may_have(&self, hash: u64) -> bool {
-        self.filter() & filter_bit(hash) != 0
-    }
-}
-
-/// Returns the bit that a key with this hash sets in the filter of its chain. It depends on all bits of the hash, since the keys of a chain have some
-/// of them in common.
-fn filter_bit(hash: u64) -> u64 {
-    1 << (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60)
-}
-
-/// Returns the content of a cell whose chain begins with the node at `first`.
-fn cell_word(first: PersistentAddress, filter: u64) -> u64 {
-    if first.is_null() { 0 } else { first.offset() | filter << FILTER_SHIFT }
-}
-
-/// Returns the lengths of a new node and bits of its key's hash, as the node has them in one word.
-fn node_lengths(hash: u64, key_bytes: u64, value_bytes: u64) -> u64 {
-    u64::from(hash as u32 >> 14) << HASH_SHIFT | key_bytes << KEY_BYTES_SHIFT | value_bytes
 }
 
 /// The state of a walk over all chains: the number of the cell in each table on the way to the last chain.
@@ -156,51 +103,6 @@ impl Position {
 /// Returns the address of the cell of a hash in a table that is `depth` tables below the first further table.
 fn cell_in(table: PersistentAddress, hash: u64, depth: u32) -> PersistentAddress {
     table.word(hash >> (CELL_BITS * depth) & (CELLS - 1))
-}
-
-/// A node of a chain.
-#[derive(Clone, Copy)]
-struct Node {
-    /// The word that refers to the node.
-    cell: PersistentAddress,
-    at: PersistentAddress,
-    next: PersistentAddress,
-    lengths: u64,
-    key_bytes: u64,
-    value_bytes: u64,
-}
-
-impl Node {
-    fn key(&self) -> PersistentAddress {
-        self.at.word(KEY)
-    }
-
-    fn value(&self) -> PersistentAddress {
-        self.key().word(self.key_bytes.div_ceil(8))
-    }
-
-    /// Returns the hash of the key.
-    fn hash(&self, tx: &mut impl Read) -> Result<u64, Abort> {
-        let mut key = Vec::new();
-        read_bytes(tx, self.key(), self.key_bytes, &mut key)?;
-        Ok(hash(&key))
-    }
-
-    /// Returns whether the node has the bits of this hash.
-    fn is_of(&self, hash: u64) -> bool {
-        self.lengths == node_lengths(hash, self.key_bytes, self.value_bytes)
-    }
-
-    /// Returns the node with its lengths read again in this transaction: an optimistic search may have seen another size of the value.
-    fn reloaded(self, tx: &mut impl Read) -> Result<Self, Abort> {
-        let lengths = tx.read(self.at.word(LENGTHS))?;
-        KeyValueStore::node_of(tx, self.cell, self.at, [self.next.offset(), lengths])
-    }
-
-    /// Returns the number of words in the whole node.
-    fn words(&self) -> u64 {
-        KEY + self.key_bytes.div_ceil(8) + self.value_bytes.div_ceil(8)
-    }
 }
 
 /// Returns the hash of a key.
@@ -238,17 +140,6 @@ impl OptimisticSearch for Locate<'_> {
         let cell = self.store.cell(tx, self.hash)?;
         let (node, others) = KeyValueStore::find(tx, cell, self.hash, self.key)?;
         Ok((cell, node, others))
-    }
-}
-
-/// Encodes a node into `words`; the part before its value, if `value` is empty.
-#[inline]
-fn put_node(words: &mut [u64], head: [u64; KEY as usize], key: &[u8], value: &[u64]) {
-    let (to, words) = words.split_at_mut(KEY as usize);
-    to.copy_from_slice(&head);
-    put_bytes(words, key);
-    for (word, &value) in words.iter_mut().skip(key.len().div_ceil(8)).zip(value) {
-        *word = value;
     }
 }
 
@@ -366,23 +257,7 @@ impl KeyValueStore {
     #[inline]
     fn node(tx: &mut impl Read, cell: PersistentAddress, at: PersistentAddress) -> Result<Node, Abort> {
         let words = tx.read_array(at)?;
-        Self::node_of(tx, cell, at, words)
-    }
-
-    /// Decodes the first two words of the node at `at`.
-    #[inline]
-    fn node_of(
-        tx: &mut impl Read,
-        cell: PersistentAddress,
-        at: PersistentAddress,
-        [next, lengths]: [u64; 2],
-    ) -> Result<Node, Abort> {
-        let bits = |from: u32, to: u32| lengths >> from & ((1 << (to - from)) - 1);
-        let (key_bytes, value_bytes) = (bits(KEY_BYTES_SHIFT, HASH_SHIFT), bits(0, KEY_BYTES_SHIFT));
-        if key_bytes > Self::MAX_KEY_BYTES || value_bytes > Self::MAX_VALUE_BYTES {
-            return Err(KIND.damaged(tx, at, "an impossible length"));
-        }
-        Ok(Node { cell, at, next: PersistentAddress::new(next), lengths, key_bytes, value_bytes })
+        Node::decode(tx, cell, at, words)
     }
 
     /// Walks the chain of `cell` and returns the first node for which `accept` returns true.
