@@ -146,7 +146,6 @@ impl<'m> DataWords<'m> {
     }
 
     /// Returns `count` words from `at` on, if they are in the data.
-    #[inline]
     pub fn words(&self, at: PersistentAddress, count: u64) -> Option<MappedWords<'m>> {
         Some(MappedWords { words: self.range(at, count as usize)?, thread: PhantomData })
     }

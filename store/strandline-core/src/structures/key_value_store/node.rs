@@ -31,7 +31,7 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    /// Returns the address of the first node, which is null if there is none.
+    /// Returns the address of the first node, or null if the chain is empty.
     pub fn first(&self) -> PersistentAddress {
         PersistentAddress::new(self.word & ((1 << FILTER_SHIFT) - 1))
     }
