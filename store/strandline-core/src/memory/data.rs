@@ -180,11 +180,11 @@ impl MappedWords<'_> {
     }
 }
 
-/// Loads words, four per step, because the compiler does not unroll loops of atomic loads.
+/// Loads words, eight per step, because the compiler does not unroll loops of atomic loads.
 #[inline(always)]
 pub(super) fn load_words(from: &[AtomicU64], into: &mut [u64]) {
-    let (from, from_rest) = from.as_chunks::<4>();
-    let (into, into_rest) = into.as_chunks_mut::<4>();
+    let (from, from_rest) = from.as_chunks::<8>();
+    let (into, into_rest) = into.as_chunks_mut::<8>();
     for (into, from) in into.iter_mut().zip(from) {
         *into = from.each_ref().map(|word| word.load(Ordering::Acquire));
     }

@@ -37,17 +37,14 @@ fn pairs(
 ) -> Result<Vec<Pair>, Abort> {
     let mut all = Vec::new();
     tree.scan(tx, &mut Walk::default(), bounds, (ascending, None), |tx, _, leaf| {
-        let mut here = Vec::new();
-        for &offset in leaf.offsets() {
+        let mut offsets = Vec::new();
+        leaf.put_offsets(tx, None, &mut offsets)?;
+        for offset in offsets {
             let cell = leaf.cell(tx, offset)?;
             let mut key = Vec::new();
             cell.read_key(tx, &mut key)?;
-            here.push((key, cell.with_value(tx, |words, _| words.to_vec())?));
+            all.push((key, cell.with_value(tx, |words, _| words.to_vec())?));
         }
-        if !ascending {
-            here.reverse();
-        }
-        all.extend(here);
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(all)

@@ -53,7 +53,7 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
 const VALUE: &str = "an ordered map's value";
 
 /// The largest number of pairs in a batch.
-const BATCH: usize = 128;
+const BATCH: usize = 512;
 /// Number of words at which a batch is full, even if it has fewer pairs than were asked for.
 const FULL: usize = 1 << 16;
 /// A page is copied as a whole if at least one in this many of its pairs is fetched.
@@ -65,6 +65,8 @@ pub(crate) struct Batch {
     /// The words of pages, and of values outside of pages. Beyond `used` words the buffer is free.
     words: Vec<u64>,
     used: usize,
+    /// The cells of a leaf that are fetched.
+    offsets: Vec<u64>,
     pairs: Vec<Pair>,
     /// Number of pairs that were taken from the front.
     taken: usize,
@@ -80,8 +82,13 @@ struct Pair {
 }
 
 impl Batch {
+    /// Returns `count` bytes from word number `word` on.
+    fn bytes(&self, word: usize, count: usize) -> &[u8] {
+        &bytemuck::cast_slice(&self.words)[8 * word..][..count]
+    }
+
     fn key(&self, pair: Pair) -> &[u8] {
-        &bytemuck::cast_slice(&self.words[pair.key..])[..pair.key_bytes]
+        self.bytes(pair.key, pair.key_bytes)
     }
 
     fn value(&self, pair: Pair) -> &[u64] {
@@ -108,7 +115,13 @@ impl Batch {
         begin
     }
 
-    /// Fetches the pairs of a leaf until there are `limit`. Returns `Break` if the batch is full, so that no further leaf is to be read.
+    /// Returns whether no further words are to be read for this batch.
+    fn is_full(&self, limit: usize) -> bool {
+        self.pairs.len() >= limit || self.used >= FULL
+    }
+
+    /// Fetches the pairs of a leaf until there are `limit`, and those for which nothing more has to be read. Returns `Break` if the batch is full, so
+    /// that no further leaf is to be read.
     fn leaf(
         &mut self,
         tx: &mut impl Read,
@@ -116,34 +129,42 @@ impl Batch {
         leaf: &Leaf,
         (ascending, limit): (bool, usize),
     ) -> Result<ControlFlow<()>, Abort> {
-        let (wanted, offsets) = (limit - self.pairs.len(), leaf.offsets());
-        let page = if wanted * WORTHWHILE >= offsets.len() { Some(self.page(tx, leaf)?) } else { None };
-        for number in 0..offsets.len() {
-            let offset = offsets[if ascending { number } else { offsets.len() - 1 - number }];
-            let inside = page
-                .as_ref()
-                .and_then(|page| Some((page.start, Leaf::inside(&self.words[page.clone()], offset)?)));
+        let is_copied = (limit - self.pairs.len()) * WORTHWHILE >= leaf.cells();
+        let begin = if is_copied { self.room(leaf.words()) } else { self.used };
+        let page = begin..self.used;
+        if is_copied {
+            leaf.read(tx, &mut self.words[page.clone()])?;
+        }
+        leaf.put_offsets(tx, is_copied.then(|| &self.words[page.clone()]), &mut self.offsets)?;
+        let mut last = self.pairs.last().map(|&last| self.first_word(last));
+        for number in 0..self.offsets.len() {
+            let offset = self.offsets[number];
+            let words = &self.words[page.clone()];
+            let inside = if is_copied { leaf.inside(tx, words, offset)? } else { None };
             let pair = match inside {
-                Some((at, inside)) => Pair {
-                    key: at + inside.key,
+                Some(inside) => Pair {
+                    key: begin + inside.key,
                     key_bytes: inside.key_bytes,
-                    value: at + inside.value,
+                    value: begin + inside.value,
                     value_bytes: inside.value_bytes,
                 },
+                None if self.is_full(limit) => return Ok(ControlFlow::Break(())),
                 None => {
                     let cell = leaf.cell(tx, offset)?;
                     self.cell(tx, walk, &cell)?
                 }
             };
-            if !self.is_beyond(pair, ascending) {
+            // The first words of most keys that are in order differ.
+            let first = self.first_word(pair);
+            let is_beyond = last.is_none_or(|last| if ascending { last < first } else { first < last })
+                || self.is_beyond(pair, ascending);
+            if !is_beyond {
                 return Err(fail_out_of_order(tx));
             }
+            last = Some(first);
             self.pairs.push(pair);
-            if self.pairs.len() == limit || self.used >= FULL {
-                return Ok(ControlFlow::Break(()));
-            }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(if self.is_full(limit) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     /// Returns whether `pair` follows the last pair in the direction of the iteration, as each pair of an undamaged tree does.
@@ -153,19 +174,17 @@ impl Batch {
         if ascending { last < key } else { key < last }
     }
 
-    /// Reads all words of a leaf, and returns their positions.
-    fn page(&mut self, tx: &mut impl Read, leaf: &Leaf) -> Result<Between<usize>, Abort> {
-        let begin = self.room(leaf.words());
-        let words = begin..self.used;
-        tx.read_range(leaf.at(), &mut self.words[words.clone()])?;
-        Ok(words)
+    /// Returns the first bytes of a key, filled up with zeros, as a number. The numbers of two keys compare as the keys do, unless they are equal.
+    fn first_word(&self, pair: Pair) -> u64 {
+        u64::from_be(self.words[pair.key])
     }
 
     /// Reads the key and the value of a cell.
     fn cell(&mut self, tx: &mut impl Read, walk: &mut Walk, cell: &Cell) -> Result<Pair, Abort> {
         let mut key_bytes = Vec::new();
         cell.read_key(tx, &mut key_bytes)?;
-        let key = self.room(key_bytes.len().div_ceil(8));
+        let key = self.room(key_bytes.len().div_ceil(8).max(1));
+        self.words[self.used - 1] = 0;
         bytemuck::cast_slice_mut(&mut self.words[key..])[..key_bytes.len()].copy_from_slice(&key_bytes);
         if cell.is_outside() {
             walk.visit(tx, VALUE, cell.at(), cell.value_bytes().div_ceil(8))?;
@@ -293,14 +312,15 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
         read: impl FnOnce(&Batch, Pair) -> Result<R, Invalid>,
     ) -> Option<Result<R>> {
         let own = if ascending { &mut self.front } else { &mut self.back };
-        let (is_front, pair) = match own.take_first() {
-            Some(pair) => (ascending, pair),
+        let (batch, pair) = match own.take_first() {
+            Some(pair) => (&*own, pair),
             None => match self.more(ascending) {
-                Ok(found) => found?,
+                Ok(Some((is_front, pair))) => (if is_front { &self.front } else { &self.back }, pair),
+                Ok(None) => return None,
                 Err(error) => return Some(Err(error)),
             },
         };
-        match read(if is_front { &self.front } else { &self.back }, pair) {
+        match read(batch, pair) {
             Ok(pair) => Some(Ok(pair)),
             Err(Invalid) => Some(Err(self.invalid())),
         }
@@ -358,8 +378,7 @@ impl<'p, K: Key, V: Persist<'p>, C: Control> Range<'_, 'p, K, V, C> {
     {
         self.pull(ascending, |batch, pair| {
             let key = Self::read_key(batch, pair)?;
-            let bytes = &bytemuck::cast_slice(batch.value(pair))[..pair.value_bytes as usize];
-            V::borrowed(bytes).map(|value| read(key, value))
+            V::borrowed(batch.bytes(pair.value, pair.value_bytes as usize)).map(|value| read(key, value))
         })
     }
 

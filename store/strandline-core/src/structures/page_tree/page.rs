@@ -192,11 +192,16 @@ impl Page {
 
     pub fn slots(&self, tx: &mut impl Read) -> Result<Slots, Abort> {
         let mut slots = Slots::default();
+        self.read_slots(tx, &mut slots)?;
+        Ok(slots)
+    }
+
+    /// Like [`Page::slots`], but reads into `slots`, which are empty: to return as many words takes longer than to read them.
+    pub fn read_slots(&self, tx: &mut impl Read, slots: &mut Slots) -> Result<(), Abort> {
         for _ in 0..self.slots {
             slots.0.push(0);
         }
-        tx.read_range(self.at.word(HEAD), &mut slots.0)?;
-        Ok(slots)
+        tx.read_range(self.at.word(HEAD), &mut slots.0)
     }
 
     /// Returns the cell that begins at word `offset`.

@@ -1,45 +1,87 @@
 //! Scans in either direction.
 
-use std::ops::{Bound, ControlFlow, Range};
+use std::ops::{Bound, ControlFlow};
 
 use super::cell::{Cell, Inside, inside};
-use super::page::Page;
-use super::slots::Slots;
+use super::page::{HEAD, Page};
+use super::slots::{Slots, put_offsets};
 use super::{PAGE, PageTree};
-use crate::memory::PersistentAddress;
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
 /// The number of leaves that are asked for together if they have to be read from a file: as many as a batch of rows needs.
 const LEAVES_AHEAD: usize = 24;
 
-/// A leaf, with the cells that are between the bounds of a scan.
+/// The number of words at the beginning of the next leaf to prefetch: its head and slots. The processor itself prefetches what is read in order.
+const PREFETCHED: usize = 32;
+
+/// A leaf that a scan visits.
 pub struct Leaf {
     page: Page,
-    /// The numbers of the words at which these cells begin, in the order of their keys.
-    offsets: Vec<u64>,
+    ascending: bool,
+    /// The numbers of the words at which the cells between the bounds of the scan begin, in its direction; `None` if each cell is between them.
+    between: Option<Vec<u64>>,
 }
 
 impl Leaf {
-    /// Returns the address of the page.
-    pub fn at(&self) -> PersistentAddress {
-        self.page.at
-    }
-
     /// Returns the number of words in the page.
     pub fn words(&self) -> usize {
         self.page.words as usize
     }
 
-    /// Returns the numbers of the words of the page at which its cells between the bounds begin, in the order of their keys.
-    pub fn offsets(&self) -> &[u64] {
-        &self.offsets
+    /// Returns the number of cells in the page that are between the bounds of the scan.
+    pub fn cells(&self) -> usize {
+        self.between.as_ref().map_or(self.page.cells as usize, Vec::len)
     }
 
-    /// Returns the positions among `words`, those of the page, of key and value of the cell at word `offset`; `None` if one of them is
-    /// outside the page.
-    pub fn inside(words: &[u64], offset: u64) -> Option<Inside> {
-        inside(words, offset as usize)
+    /// Reads the page into `words`, which are as many as the page has: all but its head and the words between slots and cells.
+    ///
+    /// # Errors
+    /// Returns an error after a conflict.
+    ///
+    /// # Panics
+    /// Panics if `words` are fewer.
+    pub fn read(&self, tx: &mut impl Read, words: &mut [u64]) -> Result<(), Abort> {
+        let page = &self.page;
+        tx.read_range(page.at.word(HEAD), &mut words[HEAD as usize..][..page.slots as usize])?;
+        tx.read_range(page.at.word(page.begin), &mut words[page.begin as usize..])
+    }
+
+    /// Replaces the contents of `offsets` by the numbers of the words of the page at which its cells between the bounds begin, in the direction of
+    /// the scan. `words` are those that [`read`](Self::read) has read, if it was called.
+    ///
+    /// # Errors
+    /// Returns an error after a conflict.
+    ///
+    /// # Panics
+    /// Panics if `words` are fewer than the page has.
+    pub fn put_offsets(
+        &self,
+        tx: &mut impl Read,
+        words: Option<&[u64]>,
+        offsets: &mut Vec<u64>,
+    ) -> Result<(), Abort> {
+        match (&self.between, words) {
+            (Some(between), _) => {
+                offsets.clone_from(between);
+                return Ok(());
+            }
+            (None, Some(words)) => put_offsets(&words[HEAD as usize..][..self.page.slots as usize], offsets),
+            (None, None) => put_offsets(&self.page.slots(tx)?.0, offsets),
+        }
+        if !self.ascending {
+            offsets.reverse();
+        }
+        Ok(())
+    }
+
+    /// Returns the positions among `words`, which [`read`](Self::read) has read, of key and value of the cell that begins at word `offset`; `None` if
+    /// one of them is outside the page.
+    ///
+    /// # Errors
+    /// Returns an error if the cell is not in the page.
+    pub fn inside(&self, tx: &mut impl Read, words: &[u64], offset: u64) -> Result<Option<Inside>, Abort> {
+        inside(tx, &self.page, words, offset)
     }
 
     /// Returns the cell that begins at word `offset`.
@@ -89,13 +131,10 @@ impl PageTree {
     }
 }
 
-/// Returns the numbers of the page's cells that a scan has to visit.
-fn numbers_between(
-    tx: &mut impl Read,
-    page: &Page,
-    slots: &Slots,
-    bounds: Bounds<'_>,
-) -> Result<Range<usize>, Abort> {
+/// Returns the words at which those cells of a page begin that a scan has to visit, in its direction.
+fn offsets_between(tx: &mut impl Read, page: &Page, bounds: Bounds<'_>) -> Result<Vec<u64>, Abort> {
+    let mut slots = Slots::default();
+    page.read_slots(tx, &mut slots)?;
     let mut numbers = 0..page.cells as usize;
     let is_leaf = page.level == 0;
     for (bound, is_from) in [(bounds.from, true), (bounds.to, false)] {
@@ -114,7 +153,11 @@ fn numbers_between(
             numbers.end = number;
         }
     }
-    Ok(numbers)
+    let mut offsets = slots.offsets_of(numbers);
+    if !bounds.ascending {
+        offsets.reverse();
+    }
+    Ok(offsets)
 }
 
 /// Asks the system to read leaves in advance: those to which the first [`LEAVES_AHEAD`] of the cells at `offsets` refer.
@@ -135,18 +178,19 @@ fn scan_below<T: Read>(
     visit: &mut impl FnMut(&mut T, &mut Walk, &Leaf) -> Result<ControlFlow<()>, Abort>,
 ) -> Result<ControlFlow<()>, Abort> {
     walk.visit(tx, PAGE, page.at, page.words)?;
-    let slots = page.slots(tx)?;
-    let numbers = numbers_between(tx, &page, &slots, bounds)?;
-    let mut offsets = slots.offsets_of(numbers);
+    let ascending = bounds.ascending;
+    if page.level == 0 && (bounds.from, bounds.to) == (Bound::Unbounded, Bound::Unbounded) {
+        return visit(tx, walk, &Leaf { page, ascending, between: None });
+    }
+    let offsets = offsets_between(tx, &page, bounds)?;
     if offsets.is_empty() {
         return Ok(ControlFlow::Continue(()));
     }
     if page.level == 0 {
-        return visit(tx, walk, &Leaf { page, offsets });
+        return visit(tx, walk, &Leaf { page, ascending, between: Some(offsets) });
     }
-    if !bounds.ascending {
-        offsets.reverse();
-    }
+    // The next child, if its address was read before.
+    let mut next = None;
     for (step, &offset) in offsets.iter().enumerate() {
         if page.level == 1
             && step.is_multiple_of(LEAVES_AHEAD)
@@ -154,8 +198,20 @@ fn scan_below<T: Read>(
         {
             read_ahead(tx, &page, &offsets[step..], further)?;
         }
-        let child = page.cell(tx, offset)?.child(tx)?;
+        let child = match next.take() {
+            Some(child) => child,
+            None => page.cell(tx, offset)?.child(tx)?,
+        };
         let child = Page::load(tx, child, Some(page.level - 1))?;
+        // A scan that has visited a leaf may end at the second one, but rarely does.
+        if page.level == 1
+            && step > 0
+            && let Some(&offset) = offsets.get(step + 1)
+        {
+            let child = page.cell(tx, offset)?.child(tx)?;
+            tx.prefetch(child, PREFETCHED);
+            next = Some(child);
+        }
         // Only the first and the last child may have keys beyond the bounds.
         let (is_first, is_last) = (step == 0, step + 1 == offsets.len());
         let (at_from, at_to) = if bounds.ascending { (is_first, is_last) } else { (is_last, is_first) };

@@ -66,6 +66,19 @@ pub(super) fn insert_near(words: &mut [u64], at: usize, index: usize, offset: u6
     true
 }
 
+/// Replaces the contents of `offsets` by the words at which the cells of these slot words begin, in order.
+pub(super) fn put_offsets(slots: &[u64], offsets: &mut Vec<u64>) {
+    offsets.resize(EACH * slots.len(), 0);
+    let mut count = 0;
+    for &word in slots {
+        // All four in any case: it takes longer to branch on their number.
+        let Some(next) = offsets[count..].first_chunk_mut::<EACH>() else { break };
+        *next = std::array::from_fn(|index| offset_in(word, index));
+        count += EACH - word.leading_zeros() as usize / 16;
+    }
+    offsets.truncate(count);
+}
+
 impl Slots {
     /// Returns slots for cells that begin at these words, with some room in each slot word.
     pub fn of(offsets: &[u64]) -> Self {
@@ -88,10 +101,8 @@ impl Slots {
 
     /// Returns the words at which the cells with these numbers begin.
     pub fn offsets_of(&self, numbers: Range<usize>) -> Vec<u64> {
-        let mut offsets = Vec::with_capacity(EACH * self.0.len());
-        for &word in &self.0 {
-            offsets.extend((0..EACH).map(|index| offset_in(word, index)).take_while(|&at| at != 0));
-        }
+        let mut offsets = Vec::new();
+        put_offsets(&self.0, &mut offsets);
         offsets.truncate(numbers.end);
         offsets.drain(..numbers.start.min(offsets.len()));
         offsets
