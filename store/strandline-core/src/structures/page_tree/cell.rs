@@ -82,27 +82,26 @@ pub struct Inside {
     pub value_bytes: u64,
 }
 
-/// Returns the positions of key and value of the cell that begins at word `offset` of a page with these words; `None` if key or value is in a block of
-/// its own or in extents. Fails if the cell is not in the page.
+/// Returns the positions of key and value of the cell that begins at word `offset` of a page with these words; `None` if one of them is in a block of
+/// its own or in extents. Fails if it is beyond the page's cells instead.
 pub(super) fn inside(
     tx: &mut impl Read,
     page: &Page,
     page_words: &[u64],
     offset: u64,
 ) -> Result<Option<Inside>, Abort> {
-    let head = if offset < page.begin { None } else { page_words.get(offset as usize) };
-    match head {
-        Some(&head) if offset + words(head) <= page_words.len() as u64 => {
-            let begin = offset as usize + 1;
-            Ok((head & (KEY_OUTSIDE | VALUE_OUTSIDE) == 0).then(|| Inside {
-                key: begin,
-                key_bytes: key_bytes(head) as usize,
-                value: begin + key_words(head) as usize,
-                value_bytes: value_bytes(head),
-            }))
-        }
-        _ => Err(KIND.damaged(tx, page.at, "a cell outside of its page")),
+    let head = page_words.get(offset as usize).filter(|_| offset >= page.begin);
+    let Some(&head) = head else { return Err(page.cell_outside(tx)) };
+    if head & (KEY_OUTSIDE | VALUE_OUTSIDE) != 0 {
+        return Ok(None);
     }
+    let (key_bytes, value_bytes) = (key_bytes(head), value_bytes(head));
+    let key = offset as usize + 1;
+    let value = key + whole_words(key_bytes).max(1) as usize;
+    if value + whole_words(value_bytes) as usize > page_words.len() {
+        return Err(page.cell_outside(tx));
+    }
+    Ok(Some(Inside { key, key_bytes: key_bytes as usize, value, value_bytes }))
 }
 
 impl Cell {

@@ -157,7 +157,7 @@ impl Page {
             while word != 0 {
                 let offset = word & 0xffff;
                 if offset >= self.words {
-                    return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
+                    return Err(self.cell_outside(tx));
                 }
                 begins[offset as usize / 64] |= 1 << (offset % 64);
                 word >>= 16;
@@ -208,9 +208,15 @@ impl Page {
     pub fn cell(&self, tx: &mut impl Read, offset: u64) -> Result<Cell, Abort> {
         let head = tx.read(self.at.word(offset))?;
         if offset < self.begin || offset + cell::words(head) > self.words {
-            return Err(KIND.damaged(tx, self.at, "a cell outside of its page"));
+            return Err(self.cell_outside(tx));
         }
         Ok(Cell { page: self.at, offset, head })
+    }
+
+    /// Fails because a slot of the page refers to a place without a cell.
+    #[cold]
+    pub fn cell_outside(&self, tx: &mut impl Read) -> Abort {
+        KIND.damaged(tx, self.at, "a cell outside of its page")
     }
 
     /// Writes the counts of the page, and the slots that have changed.

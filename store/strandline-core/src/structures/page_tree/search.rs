@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 
-use super::KIND;
 use super::cell::{Cell, stored_word, word_of};
 use super::page::{HEAD, Page};
 use super::slots::{EACH, Place, offset_in};
@@ -83,7 +82,7 @@ impl Page {
             return Ok(found);
         }
         let found = self.search_in(&mut Through { tx, page: self.at }, &sought)?;
-        found.ok_or_else(|| KIND.damaged(tx, self.at, "a cell outside of its page"))
+        found.ok_or_else(|| self.cell_outside(tx))
     }
 
     /// Searches first among the first cells of the slot words, and then in the cells of one slot word. Returns `None` at a slot that refers to
