@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 use super::cell::{Cell, Inside, inside};
 use super::page::{HEAD, Page};
 use super::slots::{Slots, put_offsets};
-use super::{PAGE, PageTree};
+use super::{KIND, PAGE, PageTree};
 use crate::structures::walk::Walk;
 use crate::transaction::{Abort, Read};
 
@@ -170,6 +170,26 @@ fn read_ahead(tx: &mut impl Read, page: &Page, offsets: &[u64], further: u64) ->
     Ok(())
 }
 
+/// Fails unless the keys of `leaf` are less than that of the cell of `page` at word `separator`, or, if not `ascending`, none of them is. A scan that
+/// breaks at a leaf with keys of another one would go on behind these, and leave out the keys between.
+fn check_side(
+    tx: &mut impl Read,
+    page: &Page,
+    separator: u64,
+    leaf: &Page,
+    ascending: bool,
+) -> Result<(), Abort> {
+    let mut slots = Slots::default();
+    leaf.read_slots(tx, &mut slots)?;
+    let outermost = if ascending { slots.offsets().next_back() } else { slots.offsets().next() };
+    let Some(outermost) = outermost else { return Ok(()) };
+    let (mut bound, mut key) = (Vec::new(), Vec::new());
+    page.cell(tx, separator)?.read_key(tx, &mut bound)?;
+    leaf.cell(tx, outermost)?.read_key(tx, &mut key)?;
+    let is_less = key < bound;
+    if is_less == ascending { Ok(()) } else { Err(KIND.damaged(tx, leaf.at, "keys of another page")) }
+}
+
 fn scan_below<T: Read>(
     tx: &mut T,
     walk: &mut Walk,
@@ -218,6 +238,10 @@ fn scan_below<T: Read>(
         let from = if at_from { bounds.from } else { Bound::Unbounded };
         let to = if at_to { bounds.to } else { Bound::Unbounded };
         if scan_below(tx, walk, child, Bounds { from, to, ..bounds }, visit)?.is_break() {
+            let separator = if ascending { offsets.get(step + 1) } else { Some(&offset) };
+            if let (1, Some(&separator)) = (page.level, separator) {
+                check_side(tx, &page, separator, &child, ascending)?;
+            }
             return Ok(ControlFlow::Break(()));
         }
     }
