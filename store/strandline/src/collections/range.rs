@@ -52,7 +52,7 @@ pub struct Range<'v, 'p, K, V, C: Control = Stm> {
 /// The name of a value outside of its page in errors of a [`Walk`].
 const VALUE: &str = "an ordered map's value";
 
-/// The largest number of pairs in a batch.
+/// The largest number of pairs that a batch asks for. It takes all pairs of its last leaf, if it has copied that.
 const BATCH: usize = 512;
 /// Number of words at which a batch is full, even if it has fewer pairs than were asked for.
 const FULL: usize = 1 << 16;
