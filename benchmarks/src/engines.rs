@@ -157,7 +157,7 @@ impl Engine for Strandline {
     fn load(&self, keys: &mut dyn Iterator<Item = u64>, values: &Values, batch: usize) {
         in_batches(keys, batch, |batch| {
             let load = self.database.write(|tx| {
-                batch.iter().try_for_each(|key| self.pairs.insert(tx, key, values.of(*key)).map(drop))
+                batch.iter().try_for_each(|key| self.pairs.set(tx, key, values.of(*key)))
             });
             load.expect("load");
         });

@@ -182,6 +182,11 @@ impl<C: Control> Tx<C> {
         self.engine.restore(number)
     }
 
+    /// Returns whether this is a large transaction, which runs alone and does not use the log.
+    pub fn is_large(&self) -> bool {
+        self.engine.is_large()
+    }
+
     /// Returns the number of times that this worker has returned to a savepoint. A caller that keeps addresses of blocks that the
     /// transaction has allocated compares it: if it has changed, other data may be at these addresses.
     pub fn restorations(&self) -> u64 {

@@ -34,7 +34,7 @@ pub use b_plus_tree::{BPlusTree, NodeShape};
 pub use counters::Counters;
 pub use header::{CircleGuard, describe};
 pub use key_value_store::{KeyValueStore, Position};
-pub use page_tree::{Cell, Inside, Leaf, Load, Located, PageTree, StoredValue, ValueWriter};
+pub use page_tree::{Batch, Cell, Inside, Leaf, Load, Located, PageTree, StoredValue, ValueWriter};
 pub use survey::Survey;
 pub use value::{Value, Word, with_buffer};
 pub use walk::{SHARE, Walk};

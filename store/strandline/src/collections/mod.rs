@@ -10,3 +10,4 @@ pub(crate) mod queue;
 pub(crate) mod range;
 pub(crate) mod stream;
 pub(crate) mod vector;
+pub(crate) mod waiting;

@@ -257,16 +257,14 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         if let Some(plain) = value.in_pieces() {
             return self.set_from_encoded(tx, key, plain.len() as u64, plain);
         }
-        tx.words(|tx| {
+        tx.set_in((self.raw.at, Self::TAG), |tx, waiting| {
             let key = key.as_slice();
             Self::check_sizes(tx, key, bytes)?;
             value.with_words(|words| {
-                let tree = self.tree_to_write(tx)?;
-                let place = tree.locate(tx, key)?;
-                match place.cell {
-                    None => tree.insert(tx, place, key, words, bytes),
-                    Some(_) => tree.replace(tx, place, key, words, bytes),
+                if waiting.is_some_and(|waiting| waiting.add(key, words, bytes)) {
+                    return Ok(());
                 }
+                self.tree_to_write(tx)?.set(tx, key, words, bytes)
             })
         })
     }
@@ -350,7 +348,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
         let mut pairs = pairs.into_iter().peekable();
         if pairs.peek().is_some_and(|(key, _)| !load.takes(KeyBytes::of(key.borrow()).as_slice())) {
             return pairs.try_fold(0, |count, (key, value)| {
-                self.insert(tx, key.borrow(), value.borrow()).map(|_| count + 1)
+                self.set(tx, key.borrow(), value.borrow()).map(|()| count + 1)
             });
         }
         for (key, value) in pairs {

@@ -37,7 +37,7 @@ impl Handle {
         if tx.database() != self.database {
             return Err(self.foreign());
         }
-        if tx.words(|tx| tx.read(at))? == self.number { Ok(()) } else { Err(self.gone()) }
+        if tx.beside(|tx| tx.read(at))? == self.number { Ok(()) } else { Err(self.gone()) }
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 use std::panic::Location;
 use std::time::Instant;
 
-use crate::value::transaction::{Control, Tx, View};
+use crate::value::transaction::{Control, Tx, View, interrupted};
 use strandline_core::engine::{self, Worker};
 use strandline_core::error::{Error, Result};
 use strandline_core::file::WriteObserver;
@@ -19,10 +19,14 @@ fn attempt<'p, C: Control, T, E>(
     if given_up.is_some() {
         *given_up = None;
     }
-    body(&Tx::new(tx)).map_err(|error| {
-        *given_up = Some(error);
-        Abort::User
-    })
+    let tx = Tx::new(tx);
+    match body(&tx) {
+        Ok(value) => tx.end().map(|()| value),
+        Err(error) => {
+            *given_up = Some(error);
+            Err(Abort::User)
+        }
+    }
 }
 
 /// Runs `body` inside a transaction that is in progress.
@@ -30,7 +34,12 @@ pub(crate) fn within<C: Control, T>(
     tx: &mut engine::Tx<C>,
     body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
-    body(&Tx::new(tx))
+    let typed = Tx::new(tx);
+    let done = body(&typed)?;
+    match typed.end() {
+        Ok(()) => Ok(done),
+        Err(why) => interrupted(tx, why),
+    }
 }
 
 /// Runs `body` as a transaction of `worker`, and repeats it after a conflict. This is the typed form of [`Runner::run`].

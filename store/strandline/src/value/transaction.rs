@@ -4,9 +4,11 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
 
 use super::recent::Recent;
+use crate::collections::waiting::Waiting;
 pub use strandline_core::engine::Control;
 use strandline_core::engine::{self, Stm};
 use strandline_core::error::{Error, Result};
+use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::Walk;
 use strandline_core::transaction::Abort;
 
@@ -32,7 +34,7 @@ use strandline_core::transaction::Abort;
 /// # Ok::<(), strandline::Error>(())
 /// ```
 pub struct View<'p, C: Control = Stm> {
-    inner: RefCell<&'p mut engine::Tx<C>>,
+    inner: RefCell<Running<'p, C>>,
     operations: Cell<u64>,
     /// The number of the transaction's database, or 0 in a transaction of a store.
     database: Cell<u64>,
@@ -44,6 +46,24 @@ pub struct View<'p, C: Control = Stm> {
     pub(crate) recent: RefCell<Option<Recent>>,
     /// Number of items that were popped from queues. Their memory may hold other items by now.
     pub(crate) popped: Cell<u64>,
+}
+
+/// A transaction in progress, and the pairs that wait to be stored in it.
+struct Running<'p, C: Control> {
+    tx: &'p mut engine::Tx<C>,
+    waiting: Vec<Waiting>,
+}
+
+impl<C: Control> Running<'_, C> {
+    /// Stores the pairs that wait. No map is known to exist after that.
+    #[cold]
+    #[inline(never)]
+    fn store_waiting(&mut self) -> Result<(), Abort> {
+        for mut waiting in self.waiting.drain(..) {
+            waiting.store(self.tx)?;
+        }
+        Ok(())
+    }
 }
 
 /// A transaction that reads and writes. Either all its writes take effect, or none does. It has all methods of a [`View`].
@@ -102,7 +122,7 @@ impl<'p, C: Control> View<'p, C> {
     /// `writes` says whether the transaction may write.
     pub(crate) fn new(inner: &'p mut engine::Tx<C>, writes: bool) -> Self {
         Self {
-            inner: RefCell::new(inner),
+            inner: RefCell::new(Running { tx: inner, waiting: Vec::new() }),
             operations: Cell::new(0),
             database: Cell::new(0),
             depth: Cell::new(0),
@@ -128,8 +148,8 @@ impl<'p, C: Control> View<'p, C> {
 
     /// Admits the calling thread to the pool's memory, unless an operation is running.
     pub(crate) fn admit_thread(&self) {
-        if let Ok(tx) = self.inner.try_borrow() {
-            tx.admit_thread();
+        if let Ok(running) = self.inner.try_borrow() {
+            running.tx.admit_thread();
         }
     }
 
@@ -149,11 +169,25 @@ impl<'p, C: Control> View<'p, C> {
         self.operations.get()
     }
 
-    /// Begins an operation, which ends when the result is dropped. Returns `None` during an operation, which has then called code of the user.
+    /// Begins an operation, which ends when the result is dropped.
+    ///
+    /// # Errors
+    /// Returns an error during an operation, which has then called code of the user, and if pairs that wait cannot be stored.
     #[inline]
-    pub(crate) fn operation(&self) -> Option<RefMut<'_, &'p mut engine::Tx<C>>> {
+    pub(crate) fn operation(&self) -> Result<RefMut<'_, &'p mut engine::Tx<C>>> {
+        let mut running = self.begin()?;
+        if !running.waiting.is_empty()
+            && let Err(why) = running.store_waiting()
+        {
+            return interrupted(running.tx, why);
+        }
+        Ok(RefMut::map(running, |running| &mut running.tx))
+    }
+
+    #[inline]
+    fn begin(&self) -> Result<RefMut<'_, Running<'p, C>>> {
         self.operations.set(self.operations.get() + 1);
-        self.inner.try_borrow_mut().ok()
+        self.inner.try_borrow_mut().or_else(|_| in_use())
     }
 
     /// Makes the next operation a step of `walk`.
@@ -166,11 +200,43 @@ impl<'p, C: Control> View<'p, C> {
     /// Runs one operation.
     #[inline]
     pub(crate) fn words<R>(&self, body: impl FnOnce(&mut engine::Tx<C>) -> Result<R, Abort>) -> Result<R> {
-        let Some(mut tx) = self.operation() else { return in_use() };
-        match body(&mut tx) {
-            Ok(value) => Ok(value),
-            Err(why) => interrupted(&mut tx, why),
-        }
+        let mut tx = self.operation()?;
+        body(&mut tx).or_else(|why| interrupted(&mut tx, why))
+    }
+
+    /// Runs one operation that neither reads nor changes the pairs of a map, so that pairs may go on waiting.
+    #[inline]
+    pub(crate) fn beside<R>(&self, body: impl FnOnce(&mut engine::Tx<C>) -> Result<R, Abort>) -> Result<R> {
+        let tx = &mut *self.begin()?.tx;
+        body(tx).or_else(|why| interrupted(tx, why))
+    }
+}
+
+impl<C: Control> Tx<'_, C> {
+    /// Runs one operation that sets a pair of the map with this header and tag. `body` gets the list in which the pair may wait instead.
+    pub(crate) fn set_in(
+        &self,
+        map: (PersistentAddress, u64),
+        body: impl FnOnce(&mut engine::Tx<C>, Option<&mut Waiting>) -> Result<(), Abort>,
+    ) -> Result<()> {
+        let Running { tx, waiting } = &mut *self.begin()?;
+        let place = waiting.iter().position(|list| list.is_for(map));
+        let done = body(tx, place.map(|place| &mut waiting[place])).and_then(|()| match place {
+            Some(place) if waiting[place].is_full() => waiting[place].store(*tx),
+            None if tx.is_large() => Ok(waiting.push(Waiting::new(map))),
+            _ => Ok(()),
+        });
+        done.or_else(|why| interrupted(tx, why))
+    }
+
+    /// Ends the transaction's closure.
+    ///
+    /// # Errors
+    /// Returns an error if pairs that wait cannot be stored.
+    #[inline]
+    pub(crate) fn end(self) -> Result<(), Abort> {
+        let mut running = self.view.inner.into_inner();
+        if running.waiting.is_empty() { Ok(()) } else { running.store_waiting() }
     }
 }
 

@@ -124,6 +124,18 @@ impl<'a> Crowded<'a> {
 }
 
 impl PageTree {
+    /// Sets the value of a key. `value` has the words of a value of `bytes` bytes.
+    ///
+    /// # Errors
+    /// Returns the errors of [`PageTree::insert`].
+    pub fn set(&self, tx: &mut impl Transaction, key: &[u8], value: &[u64], bytes: u64) -> Result<(), Abort> {
+        let located = self.locate(tx, key)?;
+        match located.cell {
+            None => self.insert(tx, located, key, value, bytes),
+            Some(_) => self.replace(tx, located, key, value, bytes),
+        }
+    }
+
     /// Inserts a pair at the place of its key, which is not in the tree. `value` has the words of a value of `bytes` bytes.
     ///
     /// # Errors

@@ -27,6 +27,8 @@
 //! *Removal.* A page that is less than a quarter full is merged with a sibling if both together fill at most three quarters of a page. No
 //! leaf except the root is empty, and an inner root has at least two children.
 //!
+//! *Batches* of pairs are sorted before they are set, so that the pages that one of them changes are in the cache for the next.
+//!
 //! *Bulk loads* of sorted pairs fill new leaves and add each behind the others when it is full.
 //!
 //! *Searches* are optimistic: the header and the first line of each page are their guards. So a transaction that changes slots, keys or
@@ -35,6 +37,7 @@
 //!
 //! Pages have no links to one another: a scan finds the next leaf through its parents.
 
+mod batch;
 mod cell;
 mod check;
 mod insert;
@@ -50,6 +53,7 @@ mod stream;
 
 use arrayvec::ArrayVec;
 
+pub use batch::Batch;
 pub use cell::{Cell, Inside};
 pub use load::Load;
 use page::Page;

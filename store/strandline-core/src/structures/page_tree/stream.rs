@@ -280,13 +280,13 @@ impl ValueWriter {
             }
         }
         let located = tree.locate(tx, key)?;
-        tree.set(tx, located, key, &cell)
+        tree.set_cell(tx, located, key, &cell)
     }
 }
 
 impl PageTree {
     /// Puts a cell where the key's cell is, or belongs.
-    fn set(
+    fn set_cell(
         &self,
         tx: &mut impl Transaction,
         located: Located,

@@ -1,0 +1,92 @@
+//! Pairs that are set together, in the order of their keys.
+
+use super::PageTree;
+use super::cell::word_of;
+use crate::memory::prefetch_words;
+use crate::structures::bytes::put_bytes;
+use crate::transaction::{Abort, Transaction};
+
+/// The number of pairs between one that is set and the one that is prefetched.
+const AHEAD: usize = 8;
+/// The number of words of a pair that are prefetched.
+const FIRST_WORDS: usize = 32;
+
+/// Pairs to be set in a [`PageTree`]. In the order of their keys many change the same page one after another, where in random order nearly
+/// each changes another one.
+///
+/// ```
+/// # use strandline_core::example::*;
+/// # use strandline_core::structures::PageTree;
+/// # let (mut worker, root) = worker_and_root();
+/// use strandline_core::structures::Batch;
+///
+/// let count = worker.run(|tx| {
+///     let header = tx.alloc(16)?;
+///     let tree = PageTree::create_at(tx, header, 4096)?;
+///     let mut batch = Batch::default();
+///     for number in [7_u64, 3, 9, 3] {
+///         batch.add(&number.to_be_bytes(), &[number], 8);
+///     }
+///     batch.set(tx, &tree)?;
+///     tree.check(tx)
+/// })?;
+/// assert_eq!(count, 3);
+/// # Ok::<(), strandline_core::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// For each pair: the lengths in bytes of its key (upper half) and of its value, and the words of both.
+    words: Vec<u64>,
+    /// For each pair: the first word of its key, in an order that is that of the keys, and its place among the words.
+    pairs: Vec<(u64, usize)>,
+}
+
+impl Batch {
+    /// Adds a pair. `value` has the words of a value of `bytes` bytes, fewer than 2^32.
+    pub fn add(&mut self, key: &[u8], value: &[u64], bytes: u64) {
+        self.pairs.push((word_of(key, 0), self.words.len()));
+        self.words.push((key.len() as u64) << 32 | bytes);
+        let begin = self.words.len();
+        self.words.resize(begin + key.len().div_ceil(8), 0);
+        put_bytes(&mut self.words[begin..], key);
+        self.words.extend_from_slice(value);
+    }
+
+    /// Returns the number of words that the pairs take.
+    pub fn words(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Returns key and value of the pair at a place among the words, and the length of the value in bytes.
+    fn pair(&self, place: usize) -> (&[u8], &[u64], u64) {
+        let (key_bytes, bytes) = ((self.words[place] >> 32) as usize, self.words[place] & 0xffff_ffff);
+        let (key, rest) = self.words[place + 1..].split_at(key_bytes.div_ceil(8));
+        (&bytemuck::cast_slice(key)[..key_bytes], &rest[..bytes.div_ceil(8) as usize], bytes)
+    }
+
+    /// Sets all pairs in `tree`, and removes them from the batch. Of several with the same key the last one counts.
+    ///
+    /// # Errors
+    /// Returns the errors of [`PageTree::insert`]. Some of the pairs may then have been set.
+    pub fn set(&mut self, tx: &mut impl Transaction, tree: &PageTree) -> Result<(), Abort> {
+        let mut pairs = std::mem::take(&mut self.pairs);
+        // Pairs with the same key remain in the order in which they came.
+        pairs.sort_by(|(first, at), (other_first, other_at)| {
+            first.cmp(other_first).then_with(|| self.pair(*at).0.cmp(self.pair(*other_at).0))
+        });
+        for (number, &(first, place)) in pairs.iter().enumerate() {
+            if let Some(&(_, ahead)) = pairs.get(number + AHEAD) {
+                prefetch_words(&self.words[ahead..self.words.len().min(ahead + FIRST_WORDS)]);
+            }
+            let (key, value, bytes) = self.pair(place);
+            let is_followed = |&(next, at): &(u64, usize)| next == first && self.pair(at).0 == key;
+            if !pairs.get(number + 1).is_some_and(is_followed) {
+                tree.set(tx, key, value, bytes)?;
+            }
+        }
+        self.words.clear();
+        pairs.clear();
+        self.pairs = pairs;
+        Ok(())
+    }
+}
