@@ -53,13 +53,6 @@ pub use write_back::WriteBackInstruction;
 use self::deadlock::Awaited;
 use crate::error::{Error, Result};
 
-/// Hints that these words, which are not those of a pool, will soon be read.
-pub(crate) fn prefetch_words(words: &[u64]) {
-    for line in words.iter().step_by(LINE_WORDS as usize) {
-        write_back::prefetch(std::ptr::from_ref(line).cast());
-    }
-}
-
 /// The operations on persistence that a thread has issued so far.
 ///
 /// ```

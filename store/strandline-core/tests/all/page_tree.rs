@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
 use strandline_core::example::*;
-use strandline_core::structures::{PageTree, Walk};
+use strandline_core::structures::{Batch, PageTree, Walk};
 use strandline_core::{Abort, Options, Pool};
 
 type Pair = (Vec<u8>, Vec<u64>);
@@ -65,8 +65,9 @@ fn key(random: &mut fastrand::Rng, kind: u64) -> Vec<u8> {
 /// The counts of a page, in the order of their parts in its second word.
 type Counts = [u64; 4];
 
-/// Plants counts in a leaf with 100 cells, and then removes, replaces and inserts until there is an error, which it returns.
-fn changed_with(plant: impl Fn(Counts, u64) -> Counts) -> Option<String> {
+/// Plants counts in a leaf with 100 cells, and then removes, replaces and inserts until there is an error, which it returns. Before that it puts a
+/// batch into the leaf, if that is wanted.
+fn changed_with(plant: impl Fn(Counts, u64) -> Counts, batched: bool) -> Option<String> {
     let (_pool, mut worker, _) = tree(4096);
     let (header, tree) = worker
         .run(|tx| {
@@ -87,6 +88,18 @@ fn changed_with(plant: impl Fn(Counts, u64) -> Counts) -> Option<String> {
             tx.write(root.word(1), (0..).zip(planted).map(|(part, count)| count << (16 * part)).sum())
         })
         .unwrap();
+    let mut put = || {
+        let mut batch = Batch::default();
+        for number in 0..if batched { 40_u64 } else { 0 } {
+            batch.add(&[&(2 * number).to_be_bytes()[..], &[1]].concat(), &[number; 3], 24);
+        }
+        worker.run(|tx| batch.set(tx, &tree)).err().map(|error| error.to_string())
+    };
+    put().or_else(|| change_all(&mut worker, tree))
+}
+
+/// Removes, replaces and inserts until there is an error, which it returns.
+fn change_all(worker: &mut Worker<strandline_core::engine::Stm>, tree: PageTree) -> Option<String> {
     (0..300_u64).find_map(|number| {
         let key = (number % 100).to_be_bytes();
         let changed = worker.run(|tx| {
@@ -104,7 +117,9 @@ fn changed_with(plant: impl Fn(Counts, u64) -> Counts) -> Option<String> {
 
 #[test]
 fn counts_of_a_page_that_cannot_be_right_are_errors() {
-    assert_eq!(changed_with(|counts, _| counts), None);
+    for batched in [false, true] {
+        assert_eq!(changed_with(|counts, _| counts, batched), None);
+    }
     let wrong: [fn(Counts, u64) -> Counts; 5] = [
         |[slots, begin, _, cells], words| [slots, begin, words - begin, cells],
         |[slots, begin, garbage, _], _| [slots, begin, garbage, 0],
@@ -113,8 +128,11 @@ fn counts_of_a_page_that_cannot_be_right_are_errors() {
         |[_, begin, garbage, cells], _| [256, begin, garbage, cells],
     ];
     for (number, plant) in wrong.into_iter().enumerate() {
-        let error = changed_with(plant).unwrap_or_else(|| panic!("number {number} goes unnoticed"));
-        assert!(error.contains("page"), "number {number}: {error}");
+        for batched in [false, true] {
+            let error = changed_with(plant, batched);
+            let error = error.unwrap_or_else(|| panic!("number {number} goes unnoticed"));
+            assert!(error.contains("page"), "number {number}: {error}");
+        }
     }
     // These are possible by themselves. A compaction may correct them, and nothing panics.
     let possible: [fn(Counts, u64) -> Counts; 3] = [
@@ -123,8 +141,10 @@ fn counts_of_a_page_that_cannot_be_right_are_errors() {
         |[slots, begin, garbage, cells], _| [slots, begin, garbage, cells - 20],
     ];
     for plant in possible {
-        let error = changed_with(plant);
-        assert!(error.as_ref().is_none_or(|error| error.contains("page")), "{error:?}");
+        for batched in [false, true] {
+            let error = changed_with(plant, batched);
+            assert!(error.as_ref().is_none_or(|error| error.contains("page")), "{error:?}");
+        }
     }
 }
 
@@ -170,6 +190,61 @@ fn it_is_a_sorted_map() {
             }
         }
         // Only the header is left.
+        worker.run(|tx| tree.destroy(tx)).unwrap();
+        assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
+    }
+}
+
+#[test]
+fn batches_make_the_map_that_single_pairs_make() {
+    for (round, page_bytes) in (0..30).zip([512, 4096, 1024].into_iter().cycle()) {
+        let mut random = fastrand::Rng::with_seed(round);
+        let (pool, mut worker, tree) = tree(page_bytes);
+        let mut model = Model::new();
+        let most_words = [4, 30, 200][round as usize / 3 % 3];
+        for step in 0..40 {
+            let (mut added, mut removed) = (Vec::new(), Vec::new());
+            for _ in 0..random.usize(..[8, 60, 600][step % 3]) {
+                let mut key = key(&mut random, round % 5);
+                if random.bool() {
+                    key.push(random.u8(..));
+                }
+                let value: Vec<u64> = (0..random.usize(..most_words)).map(|_| random.u64(..)).collect();
+                added.push((key.clone(), value.clone()));
+                model.insert(key, value);
+            }
+            // Removals leave garbage among the cells.
+            for _ in 0..random.usize(..100) {
+                removed.extend(model.keys().nth(random.usize(..=model.len())).cloned());
+            }
+            worker
+                .run(|tx| {
+                    let mut batch = Batch::default();
+                    added.iter().for_each(|(key, value)| batch.add(key, value, 8 * value.len() as u64));
+                    batch.set(tx, &tree)?;
+                    for key in &removed {
+                        let place = tree.locate(tx, key)?;
+                        if place.cell.is_some() {
+                            tree.remove(tx, place, key)?;
+                        }
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            removed.iter().for_each(|key| drop(model.remove(key)));
+            worker
+                .view(|tx| {
+                    assert_eq!(tree.check(tx)?, model.len() as u64, "round {round}, step {step}");
+                    assert_eq!(tree.len(tx)?, model.len() as u64, "round {round}, step {step}");
+                    let all = pairs(tx, tree, (Bound::Unbounded, Bound::Unbounded), true)?;
+                    assert!(
+                        all.iter().map(|(key, value)| (key, value)).eq(&model),
+                        "round {round}, step {step}"
+                    );
+                    Ok(())
+                })
+                .unwrap();
+        }
         worker.run(|tx| tree.destroy(tx)).unwrap();
         assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
     }
@@ -264,28 +339,34 @@ fn load(tx: &mut impl Transaction, tree: PageTree, pairs: &[(&Vec<u8>, &Vec<u64>
     load.finish(tx)
 }
 
-/// Returns the words of pages and blocks for each word of pairs, after insertions of rows of 40 words.
-fn space(random: bool) -> f64 {
+/// Returns the words of pages and blocks for each word of pairs, after insertions of rows of `words` words in batches of `each`.
+fn space(random: bool, words: usize, each: usize) -> f64 {
     let (pool, mut worker, tree) = tree(4096);
     let before = pool.usage().unwrap();
-    for number in 0..20_000u64 {
-        let number = if random { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number };
-        let key = number.to_be_bytes();
-        let inserted = worker.run(|tx| {
-            let place = tree.locate(tx, &key)?;
-            tree.insert(tx, place, &key, &[7; 40], 320)
+    let numbers: Vec<u64> = (0..20_000).collect();
+    for numbers in numbers.chunks(each) {
+        let set = worker.run(|tx| {
+            let mut batch = Batch::default();
+            for &number in numbers {
+                let number = if random { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number };
+                batch.add(&number.to_be_bytes(), &vec![7; words], 8 * words as u64);
+            }
+            batch.set(tx, &tree)
         });
-        inserted.unwrap();
+        set.unwrap();
     }
+    assert_eq!(worker.view(|tx| tree.check(tx)).unwrap(), 20_000);
     let taken = pool.usage().unwrap().allocated_bytes - before.allocated_bytes;
-    taken as f64 / (20_000.0 * 328.0)
+    taken as f64 / (20_000.0 * 8.0 * (1 + words) as f64)
 }
 
 #[test]
 fn pages_are_full() {
-    let (in_order, at_random) = (space(false), space(true));
-    assert!(in_order < 1.17, "{in_order} in order");
-    assert!(at_random < 1.45, "{at_random} at random");
+    for (words, each) in [(40, 1), (13, 1), (13, 300), (13, 1000)] {
+        let (in_order, at_random) = (space(false, words, each), space(true, words, each));
+        assert!(in_order < 1.17, "{in_order} in order, {words} words in batches of {each}");
+        assert!(at_random < 1.45, "{at_random} at random, {words} words in batches of {each}");
+    }
 }
 
 /// Inserts or removes keys, from `from` on.

@@ -14,7 +14,7 @@ use std::marker::PhantomData;
 use super::check::{Checker, Look};
 use super::persist::{Fixed, Invalid, Persist, Stored, replaced};
 use super::schema::Types;
-use super::transaction::{Control, Tx, View, interrupted};
+use super::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::type_layout as layout;
@@ -406,11 +406,7 @@ impl<'p, T: Persist<'p>> Ptr<'p, T> {
     /// Returns [`Error::Dangling`] if there is no value of this type at the address, and an error after a conflict.
     #[inline]
     pub fn get(self, tx: &View<'p, impl Control>) -> Result<T> {
-        let mut tx = tx.operation()?;
-        match self.load(&mut **tx) {
-            Ok(value) => Ok(value),
-            Err(why) => interrupted(&mut tx, why),
-        }
+        tx.beside(|tx| self.load(tx))
     }
 
     /// Replaces the value. Only the words that differ are written. Collections in the old value that are not in `value` are destroyed.

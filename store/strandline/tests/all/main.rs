@@ -30,4 +30,5 @@ mod statistics;
 mod typed;
 mod types;
 mod values;
+mod waiting;
 mod walks;

@@ -305,6 +305,13 @@ pub(super) fn new_outside_cell(
     Ok(())
 }
 
+/// Returns the number of words in a new cell for a page of up to `page_words` words; `None` if its key or its value will be outside.
+pub(super) fn words_inside(page_words: u64, key: &[u8], bytes: u64) -> Option<u64> {
+    let head = new_head(page_words, key, bytes);
+    let words = words(head);
+    (head & KEY_OUTSIDE == 0 && words <= most_cell_words(page_words)).then_some(words)
+}
+
 /// Returns the first word of a new cell whose value is inside the page.
 fn new_head(page_words: u64, key: &[u8], bytes: u64) -> u64 {
     let is_outside = key.len().div_ceil(8) as u64 > most_cell_words(page_words) / 4;

@@ -12,9 +12,9 @@ use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5b_1e_9a_6e;
 /// The number of words in the largest page.
-const MOST_WORDS: usize = 512;
+pub(super) const MOST_WORDS: usize = 512;
 /// The number of words in the smallest cell: its head, and a key.
-const LEAST_CELL: u64 = 2;
+pub(super) const LEAST_CELL: u64 = 2;
 /// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
 
@@ -128,6 +128,11 @@ impl Page {
         self.begin - HEAD - self.slots + self.garbage
     }
 
+    /// Returns whether `cells` more cells of `words` words have room between slots and cells, when all slots are written anew.
+    pub fn has_between(&self, cells: usize, words: u64) -> bool {
+        HEAD + Slots::words_of(self.cells as usize + cells) as u64 + words <= self.begin
+    }
+
     /// Returns the number of words between slots and cells, less the one that a new slot may need; `None` if that has no room.
     fn between(&self) -> Option<u64> {
         (self.begin - HEAD - self.slots).checked_sub(1)
@@ -188,6 +193,12 @@ impl Page {
     /// Returns whether a page of `words` words has room for `cells` cells that occupy `used` words.
     pub fn holds(words: u64, cells: usize, used: u64) -> bool {
         HEAD + Slots::words_of(cells) as u64 + used <= words
+    }
+
+    /// Returns the slots of the page, which has these words.
+    pub fn slots_in(&self, words: &[u64]) -> Slots {
+        let slots = words.iter().skip(HEAD as usize).take(self.slots as usize);
+        Slots(slots.copied().collect())
     }
 
     pub fn slots(&self, tx: &mut impl Read) -> Result<Slots, Abort> {
@@ -357,6 +368,33 @@ impl Page {
         }
         *slots = Slots::of(&offsets);
         self.store(tx, slots)
+    }
+
+    /// Writes cells, whose words follow each other in `cells`, together: new ones between slots and cells or, if `moves` is set, all cells of the
+    /// page. `offsets` has the place of each cell of the page, in the order of their keys: the word of the page at which it begins, or `Err` and the
+    /// place among the words of `cells`. Returns whether there was room.
+    pub fn put_together(
+        &mut self,
+        tx: &mut impl Transaction,
+        cells: &[u64],
+        moves: bool,
+        offsets: Vec<Result<u64, u64>>,
+    ) -> Result<bool, Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        let end = if moves { self.words } else { self.begin };
+        let slots = Slots::words_of(offsets.len()) as u64;
+        let Some(begin) = end.checked_sub(cells.len() as u64).filter(|&begin| HEAD + slots <= begin) else {
+            return Ok(false);
+        };
+        if moves {
+            self.garbage = 0;
+        }
+        (self.begin, self.cells) = (begin, offsets.len() as u64);
+        let offsets: Vec<_> =
+            offsets.into_iter().map(|offset| offset.unwrap_or_else(|place| begin + place)).collect();
+        tx.write_range(self.at.word(begin), cells)?;
+        self.store(tx, &Slots::of(&offsets))?;
+        Ok(true)
     }
 
     /// Compacts the page: moves its cells to its end, without gaps.

@@ -1,0 +1,205 @@
+//! Pairs that wait in a large transaction: every other operation finds them, and no end of the transaction forgets them.
+
+use std::collections::BTreeMap;
+
+use strandline::{Control, Domain, Error, Options, OrderedMap, Persist, SingleWriter, Stm, Store, Tx};
+use strandline_core::layout::Geometry;
+use strandline_core::memory::Native;
+use strandline_core::sync::SyncParameters;
+
+#[derive(Persist)]
+struct Maps<'p> {
+    one: OrderedMap<'p, u64, Vec<u8>>,
+    other: OrderedMap<'p, u64, Vec<u8>>,
+}
+
+type Model = BTreeMap<u64, Vec<u8>>;
+
+/// Creates a store whose logs have 4,096 records, so that many pairs need a large transaction.
+fn store<C: Control<Memory = Native>>(
+    domain: Domain,
+    size: u64,
+) -> (tempfile::TempDir, Store<Maps<'static>, C>)
+where
+    Maps<'static>: for<'p> strandline::Root<At<'p> = Maps<'p>>,
+{
+    let folder = tempfile::tempdir().unwrap();
+    let geometry = Geometry { size, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
+    let sync = SyncParameters { ring_blocks: 256, ..SyncParameters::default() };
+    let options = Options { geometry, domain, sync, ..Options::default() };
+    let store = Store::create_new(folder.path().join("pool"), &options, |tx| {
+        Ok(Maps { one: OrderedMap::new(tx)?, other: OrderedMap::new(tx)? })
+    });
+    (folder, store.unwrap())
+}
+
+fn pairs<'p>(
+    tx: &strandline::View<'p, impl Control>,
+    map: OrderedMap<'p, u64, Vec<u8>>,
+) -> Result<Model, Error> {
+    map.iter(tx).collect()
+}
+
+/// Runs random operations, most of which set a pair, and compares their results with those on sorted maps.
+fn run<'p, C: Control>(
+    tx: &Tx<'p, C>,
+    maps: &Maps<'p>,
+    random: &mut fastrand::Rng,
+    models: &mut [Model; 2],
+) -> Result<(), Error> {
+    for _ in 0..6000 {
+        let number = random.usize(..2);
+        let (map, key) = ([maps.one, maps.other][number], random.u64(..5000));
+        let model = &mut models[number];
+        match random.u32(..200) {
+            0 => assert_eq!(map.get(tx, &key)?, model.get(&key).cloned()),
+            1 => assert_eq!(map.remove(tx, &key)?, model.remove(&key)),
+            2 => assert_eq!(map.len(tx)?, model.len() as u64),
+            3 => {
+                assert_eq!(map.first(tx)?, model.first_key_value().map(|(key, value)| (*key, value.clone())))
+            }
+            4 => assert_eq!(map.insert(tx, &key, &vec![0; 9])?, model.insert(key, vec![0; 9])),
+            5 => assert_eq!(&pairs(tx, map)?, model),
+            6 => {
+                let before = tx.savepoint();
+                for key in 0..random.u64(..20) {
+                    map.set(tx, &key, &vec![8; 50])?;
+                }
+                before.roll_back()?;
+            }
+            7 => {
+                let before = tx.savepoint();
+                map.set(tx, &key, &vec![9; 50])?;
+                model.insert(key, vec![9; 50]);
+                drop(before);
+            }
+            _ => {
+                // Some are too large to wait.
+                let most = if random.u32(..50) == 0 { 5000 } else { 200 };
+                let value = vec![random.u8(..); random.usize(..most)];
+                map.set(tx, &key, &value)?;
+                model.insert(key, value);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_a_sorted_map<C: Control<Memory = Native>>(domain: Domain)
+where
+    Maps<'static>: for<'p> strandline::Root<At<'p> = Maps<'p>>,
+{
+    let (_folder, store) = store::<C>(domain, 64 << 20);
+    let mut models = [Model::new(), Model::new()];
+    for seed in 0..4 {
+        let mut runs = 0;
+        let after = store.write(|tx, root| {
+            runs += 1;
+            let mut after = models.clone();
+            run(tx, &root.get(tx)?, &mut fastrand::Rng::with_seed(seed), &mut after)?;
+            Ok(after)
+        });
+        models = after.unwrap();
+        assert!(runs > 1, "the transaction fits the log");
+        let found = store.read(|tx, root| {
+            let maps = root.get(tx)?;
+            Ok([pairs(tx, maps.one)?, pairs(tx, maps.other)?])
+        });
+        assert!(found.unwrap() == models, "seed {seed}");
+        assert!(store.check().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn maps_with_pairs_that_wait_are_sorted_maps() {
+    is_a_sorted_map::<Stm>(Domain::Process);
+    is_a_sorted_map::<Stm>(Domain::Sync);
+    is_a_sorted_map::<SingleWriter>(Domain::Process);
+}
+
+/// Sets so many pairs that the transaction becomes a large one, in which the last ones wait.
+fn set_many<'p>(tx: &Tx<'p>, map: OrderedMap<'p, u64, Vec<u8>>) -> Result<(), Error> {
+    (0..20_000).try_for_each(|key| map.set(tx, &key, &vec![3; 400]))
+}
+
+#[test]
+fn a_pool_that_is_full_when_they_are_stored_takes_all_back() {
+    let (_folder, store) = store::<Stm>(Domain::Process, 4 << 20);
+    store.write(|tx, root| root.get(tx)?.other.set(tx, &1, &vec![2])).unwrap();
+    // The error of pairs that are stored at the end is the transaction's, although its closure has succeeded.
+    let full = store.write(|tx, root| set_many(tx, root.get(tx)?.one));
+    assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+    // An operation that meets the error first ends the transaction, whatever its caller makes of it.
+    let full = store.write(|tx, root| {
+        let maps = root.get(tx)?;
+        set_many(tx, maps.one)?;
+        drop(maps.one.len(tx));
+        Ok(())
+    });
+    assert!(matches!(full, Err(Error::Full { .. })), "{full:?}");
+    let lens = store.read(|tx, root| {
+        let maps = root.get(tx)?;
+        Ok((maps.one.len(tx)?, maps.other.get(tx, &1)?))
+    });
+    assert_eq!(lens.unwrap(), (0, Some(vec![2])));
+    assert!(store.check().unwrap().is_empty());
+}
+
+#[test]
+fn a_map_that_is_destroyed_takes_no_more_pairs() {
+    let (_folder, store) = store::<Stm>(Domain::Process, 64 << 20);
+    let mut runs = 0;
+    let set = store.write(|tx, root| {
+        runs += 1;
+        let map = OrderedMap::new(tx)?;
+        set_many(tx, map)?;
+        map.destroy(tx)?;
+        let set = map.set(tx, &1, &vec![1]);
+        assert!(matches!(set, Err(Error::Interrupted)), "{set:?}");
+        root.get(tx).map(drop)
+    });
+    assert!(matches!(set, Err(Error::Dangling { .. })), "{set:?}");
+    assert!(runs > 1, "the transaction fits the log");
+    // A map may be destroyed while pairs of it wait.
+    let before = store.pool().usage().unwrap().objects;
+    store
+        .write(|tx, _| {
+            let map = OrderedMap::new(tx)?;
+            set_many(tx, map)?;
+            map.destroy(tx)
+        })
+        .unwrap();
+    assert_eq!(store.pool().usage().unwrap().objects, before);
+}
+
+#[test]
+fn a_value_that_is_read_in_its_place_keeps_pairs_from_waiting() {
+    let (_folder, store) = store::<Stm>(Domain::Process, 64 << 20);
+    store
+        .write(|tx, root| {
+            let maps = root.get(tx)?;
+            set_many(tx, maps.one)?;
+            let set = maps.one.read_with(tx, &7, |_| maps.one.set(tx, &8, &vec![1]))?;
+            assert!(matches!(set, Some(Err(Error::Parameter(_)))), "{set:?}");
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(store.read(|tx, root| root.get(tx)?.one.get(tx, &8)).unwrap(), Some(vec![3; 400]));
+}
+
+#[test]
+fn few_megabytes_wait() {
+    let (_folder, store) = store::<Stm>(Domain::Sync, 1 << 28);
+    let mut copies = 0;
+    store
+        .write(|tx, root| {
+            let map = root.get(tx)?.one;
+            (0..40_000).try_for_each(|key| map.set(tx, &key, &vec![3; 2000]))?;
+            copies = store.pool().space()?.memory_bytes;
+            Ok(())
+        })
+        .unwrap();
+    // 64 MB of them were stored before the transaction ended.
+    assert!(copies > 60 << 20, "{copies} bytes of pages");
+    assert_eq!(store.read(|tx, root| root.get(tx)?.one.len(tx)).unwrap(), 40_000);
+}
