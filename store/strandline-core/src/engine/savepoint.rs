@@ -187,6 +187,11 @@ impl<C: Control> Tx<C> {
         self.engine.is_large()
     }
 
+    /// Returns the bound of the pool's copies of pages in bytes, `None` if there is none.
+    pub fn bound_of_copies(&self) -> Option<u64> {
+        self.engine.shared_log.map(|log| log.private_bytes(&self.engine.view.memory).1)
+    }
+
     /// Returns the number of times that this worker has returned to a savepoint. A caller that keeps addresses of blocks that the
     /// transaction has allocated compares it: if it has changed, other data may be at these addresses.
     pub fn restorations(&self) -> u64 {

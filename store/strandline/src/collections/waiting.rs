@@ -6,14 +6,16 @@
 //!
 //! A pair waits only if an operation before it has set another one of the same map, and no operation since could have destroyed the map.
 
+use strandline_core::engine::{self, Control};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::Batch;
 use strandline_core::transaction::{Abort, Transaction};
 
 use super::pages;
 
-/// Number of words of pairs that wait for each map, at most.
-const MOST_WORDS: usize = 8 << 20;
+/// Pairs of a map wait until they take this number of bytes, or a share of the memory that the pool may take for copies of pages.
+const MOST_BYTES: u64 = 256 << 20;
+const SHARE_OF_MEMORY: u64 = 8;
 /// A value with more words does not wait: it takes a page or more of its own.
 const MOST_VALUE_WORDS: usize = 256;
 
@@ -22,12 +24,14 @@ pub(crate) struct Waiting {
     /// The address of the map's header, and its tag.
     map: (PersistentAddress, u64),
     pairs: Batch,
+    most_bytes: u64,
 }
 
 impl Waiting {
-    /// Returns a list for a map in which a pair was just set.
-    pub fn new(map: (PersistentAddress, u64)) -> Self {
-        Self { map, pairs: Batch::default() }
+    /// Returns a list for a map in which `tx` has just set a pair.
+    pub fn new<C: Control>(map: (PersistentAddress, u64), tx: &engine::Tx<C>) -> Self {
+        let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
+        Self { map, pairs: Batch::default(), most_bytes: share.min(MOST_BYTES) }
     }
 
     pub fn is_for(&self, map: (PersistentAddress, u64)) -> bool {
@@ -45,7 +49,7 @@ impl Waiting {
 
     /// Returns whether so many pairs wait that they should be stored.
     pub fn is_full(&self) -> bool {
-        self.pairs.words() >= MOST_WORDS
+        8 * self.pairs.words() as u64 >= self.most_bytes
     }
 
     /// Stores the pairs.

@@ -223,7 +223,10 @@ impl<C: Control> Tx<'_, C> {
         let place = waiting.iter().position(|list| list.is_for(map));
         let done = body(tx, place.map(|place| &mut waiting[place])).and_then(|()| match place {
             Some(place) if waiting[place].is_full() => waiting[place].store(*tx),
-            None if tx.is_large() => Ok(waiting.push(Waiting::new(map))),
+            None if tx.is_large() => {
+                waiting.push(Waiting::new(map, tx));
+                Ok(())
+            }
             _ => Ok(()),
         });
         done.or_else(|why| interrupted(tx, why))

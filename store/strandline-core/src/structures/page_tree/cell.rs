@@ -14,7 +14,7 @@ const VALUE_IN_EXTENTS: u64 = 1 << 61;
 /// The bit for a value that is outside the page: in a block of its own, or in extents.
 const VALUE_OUTSIDE: u64 = 1 << 62;
 /// The bit for a key that is in a block of its own.
-const KEY_OUTSIDE: u64 = 1 << 63;
+pub(super) const KEY_OUTSIDE: u64 = 1 << 63;
 
 /// A cell: its place, and its first word.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub struct Cell {
 }
 
 /// Returns the number of bytes in the key of a cell with this first word.
-fn key_bytes(head: u64) -> u64 {
+pub(super) fn key_bytes(head: u64) -> u64 {
     head >> 32 & 0xffff
 }
 
@@ -305,17 +305,15 @@ pub(super) fn new_outside_cell(
     Ok(())
 }
 
-/// Returns the number of words in a new cell for a page of up to `page_words` words; `None` if its key or its value will be outside.
-pub(super) fn words_inside(page_words: u64, key: &[u8], bytes: u64) -> Option<u64> {
-    let head = new_head(page_words, key, bytes);
-    let words = words(head);
-    (head & KEY_OUTSIDE == 0 && words <= most_cell_words(page_words)).then_some(words)
-}
-
 /// Returns the first word of a new cell whose value is inside the page.
 fn new_head(page_words: u64, key: &[u8], bytes: u64) -> u64 {
-    let is_outside = key.len().div_ceil(8) as u64 > most_cell_words(page_words) / 4;
-    (key.len() as u64) << 32 | bytes | if is_outside { KEY_OUTSIDE } else { 0 }
+    let outside = if is_key_outside(page_words, key) { KEY_OUTSIDE } else { 0 };
+    (key.len() as u64) << 32 | bytes | outside
+}
+
+/// Returns whether the key of a new cell for a page of up to `page_words` words is in a block of its own.
+pub(super) fn is_key_outside(page_words: u64, key: &[u8]) -> bool {
+    key.len().div_ceil(8) as u64 > most_cell_words(page_words) / 4
 }
 
 /// Appends the first words of a cell: `head`, and the key or the address of a new block with the key.

@@ -130,18 +130,6 @@ impl PageTree {
     /// Returns the errors of [`PageTree::insert`].
     pub fn set(&self, tx: &mut impl Transaction, key: &[u8], value: &[u64], bytes: u64) -> Result<(), Abort> {
         let located = self.locate(tx, key)?;
-        self.set_at(tx, located, key, value, bytes)
-    }
-
-    /// Sets the value of the key at its place.
-    pub(super) fn set_at(
-        &self,
-        tx: &mut impl Transaction,
-        located: Located,
-        key: &[u8],
-        value: &[u64],
-        bytes: u64,
-    ) -> Result<(), Abort> {
         match located.cell {
             None => self.insert(tx, located, key, value, bytes),
             Some(_) => self.replace(tx, located, key, value, bytes),

@@ -93,7 +93,12 @@ impl PageTree {
     }
 
     /// Adds a leaf behind all others. `key` is greater than their keys and not greater than those of the leaf.
-    fn add_leaf(&self, tx: &mut impl Transaction, key: &[u8], leaf: PersistentAddress) -> Result<(), Abort> {
+    pub(super) fn add_leaf(
+        &self,
+        tx: &mut impl Transaction,
+        key: &[u8],
+        leaf: PersistentAddress,
+    ) -> Result<(), Abort> {
         let cell = child_cell(tx, self.most_words, key, leaf)?;
         let mut page = self.root(tx)?;
         if page.level == 0 {

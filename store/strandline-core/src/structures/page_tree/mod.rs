@@ -43,6 +43,7 @@ mod check;
 mod insert;
 mod length;
 mod load;
+mod merge;
 mod outside;
 mod page;
 mod remove;

@@ -12,9 +12,9 @@ use crate::transaction::{Abort, Read, Transaction};
 
 const MAGIC: u64 = 0x5b_1e_9a_6e;
 /// The number of words in the largest page.
-pub(super) const MOST_WORDS: usize = 512;
+const MOST_WORDS: usize = 512;
 /// The number of words in the smallest cell: its head, and a key.
-pub(super) const LEAST_CELL: u64 = 2;
+const LEAST_CELL: u64 = 2;
 /// The number of words before the slots.
 pub(super) const HEAD: u64 = 2;
 
@@ -89,18 +89,27 @@ impl Page {
         cells: &[CellWords],
     ) -> Result<PersistentAddress, Abort> {
         let at = tx.alloc(8 * words)?;
-        let used: usize = cells.iter().map(|cell| cell.len()).sum();
-        if !Self::holds(words, cells.len(), used as u64) {
-            return Err(KIND.damaged(tx, at, "more cells than it has room for"));
-        }
-        let begin = words - used as u64;
+        Self::write(tx, at, (words, level), cells.iter().map(|cell| cell.len()), &cells.concat())?;
+        Ok(at)
+    }
+
+    /// Writes a page with these cells at `at`. `lengths` has the number of words in each, and `all` their words.
+    pub fn write(
+        tx: &mut impl Transaction,
+        at: PersistentAddress,
+        (words, level): (u64, u64),
+        lengths: impl Iterator<Item = usize>,
+        all: &[u64],
+    ) -> Result<(), Abort> {
+        let begin = words.saturating_sub(all.len() as u64);
         let mut offset = begin;
-        let mut offsets = Vec::with_capacity(cells.len());
-        let mut all = Vec::with_capacity(used);
-        for cell in cells {
+        let mut offsets = Vec::new();
+        for length in lengths {
             offsets.push(offset);
-            offset += cell.len() as u64;
-            all.extend_from_slice(cell);
+            offset += length as u64;
+        }
+        if !Self::holds(words, offsets.len(), all.len() as u64) {
+            return Err(KIND.damaged(tx, at, "more cells than it has room for"));
         }
         let slots = Slots::of(&offsets);
         let page = Self {
@@ -110,12 +119,11 @@ impl Page {
             slots: slots.0.len() as u64,
             begin,
             garbage: 0,
-            cells: cells.len() as u64,
+            cells: offsets.len() as u64,
         };
         tx.write_range(at, &[page.head(), page.counts()])?;
         tx.write_range(at.word(HEAD), &slots.0)?;
-        tx.write_range(at.word(begin), &all)?;
-        Ok(at)
+        tx.write_range(at.word(begin), all)
     }
 
     /// Returns the number of words that cells occupy.
@@ -126,11 +134,6 @@ impl Page {
     /// Returns the number of free words, including garbage.
     pub fn room(&self) -> u64 {
         self.begin - HEAD - self.slots + self.garbage
-    }
-
-    /// Returns whether `cells` more cells of `words` words have room between slots and cells, when all slots are written anew.
-    pub fn has_between(&self, cells: usize, words: u64) -> bool {
-        HEAD + Slots::words_of(self.cells as usize + cells) as u64 + words <= self.begin
     }
 
     /// Returns the number of words between slots and cells, less the one that a new slot may need; `None` if that has no room.
@@ -368,33 +371,6 @@ impl Page {
         }
         *slots = Slots::of(&offsets);
         self.store(tx, slots)
-    }
-
-    /// Writes cells, whose words follow each other in `cells`, together: new ones between slots and cells or, if `moves` is set, all cells of the
-    /// page. `offsets` has the place of each cell of the page, in the order of their keys: the word of the page at which it begins, or `Err` and the
-    /// place among the words of `cells`. Returns whether there was room.
-    pub fn put_together(
-        &mut self,
-        tx: &mut impl Transaction,
-        cells: &[u64],
-        moves: bool,
-        offsets: Vec<Result<u64, u64>>,
-    ) -> Result<bool, Abort> {
-        KIND.check_block(tx, self.at, self.words)?;
-        let end = if moves { self.words } else { self.begin };
-        let slots = Slots::words_of(offsets.len()) as u64;
-        let Some(begin) = end.checked_sub(cells.len() as u64).filter(|&begin| HEAD + slots <= begin) else {
-            return Ok(false);
-        };
-        if moves {
-            self.garbage = 0;
-        }
-        (self.begin, self.cells) = (begin, offsets.len() as u64);
-        let offsets: Vec<_> =
-            offsets.into_iter().map(|offset| offset.unwrap_or_else(|place| begin + place)).collect();
-        tx.write_range(self.at.word(begin), cells)?;
-        self.store(tx, &Slots::of(&offsets))?;
-        Ok(true)
     }
 
     /// Compacts the page: moves its cells to its end, without gaps.

@@ -9,7 +9,7 @@ pub(super) const EACH: usize = 4;
 /// An upper bound on the number of slot words: a page has no room for as many, together with their cells.
 pub(super) const MOST: usize = 256;
 /// The number of slots in each word when all are written again. This leaves room for one more.
-const FILLED: usize = 3;
+pub(super) const FILLED: usize = 3;
 
 /// A place among slots: before slot number `index` of a word, or at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
