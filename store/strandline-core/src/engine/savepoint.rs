@@ -187,7 +187,7 @@ impl<C: Control> Tx<C> {
         self.engine.is_large()
     }
 
-    /// Returns the bound of the pool's copies of pages in bytes, `None` if there is none.
+    /// Returns the bound of the pool's copies of pages in bytes; `None` if the pool is not in the domain `Sync` and has no copies.
     pub fn bound_of_copies(&self) -> Option<u64> {
         self.engine.shared_log.map(|log| log.private_bytes(&self.engine.view.memory).1)
     }

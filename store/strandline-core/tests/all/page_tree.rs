@@ -89,11 +89,14 @@ fn changed_with(plant: impl Fn(Counts, u64) -> Counts, batched: bool) -> Option<
         })
         .unwrap();
     let mut put = || {
-        let mut batch = Batch::default();
-        for number in 0..if batched { 40_u64 } else { 0 } {
-            batch.add(&[&(2 * number).to_be_bytes()[..], &[1]].concat(), &[number; 3], 24);
-        }
-        worker.run(|tx| batch.set(tx, &tree)).err().map(|error| error.to_string())
+        let put = worker.run(|tx| {
+            let mut batch = Batch::default();
+            for number in 0..if batched { 40_u64 } else { 0 } {
+                batch.add(&[&(2 * number).to_be_bytes()[..], &[1]].concat(), &[number; 3], 24);
+            }
+            batch.set(tx, &tree)
+        });
+        put.err().map(|error| error.to_string())
     };
     put().or_else(|| change_all(&mut worker, tree))
 }
@@ -145,6 +148,51 @@ fn counts_of_a_page_that_cannot_be_right_are_errors() {
             let error = changed_with(plant, batched);
             assert!(error.as_ref().is_none_or(|error| error.contains("page")), "{error:?}");
         }
+    }
+}
+
+#[test]
+fn damaged_leaves_are_not_merged() {
+    let changes: [(bool, fn(u64, [u64; 4]) -> u64); 6] = [
+        // The first slot word: two slots for one cell, keys out of order, a cell before the first word of cells, one beyond the page.
+        (false, |slots, _| slots & !0xffff_0000 | (slots & 0xffff) << 16),
+        (false, |slots, _| slots & !0xffff_ffff | slots >> 16 & 0xffff | (slots & 0xffff) << 16),
+        (false, |slots, _| slots & !0xffff | 3),
+        (false, |slots, _| slots & !0xffff | 511),
+        // The counts.
+        (true, |counts, [.., cells]| counts & !(0xffff << 48) | (cells - 1) << 48),
+        (true, |counts, [_, begin, ..]| counts & !(0xffff << 16) | (begin + 3) << 16),
+    ];
+    for (number, (in_counts, change)) in changes.into_iter().enumerate() {
+        let (_pool, mut worker, _) = tree(4096);
+        let set = worker.run(|tx| {
+            let header = tx.alloc(16)?;
+            let tree = PageTree::create_at(tx, header, 4096)?;
+            for number in 0..1000_u64 {
+                tree.set(tx, &number.to_be_bytes(), &[number; 9], 72)?;
+            }
+            // The first cell of the root has an empty key, and the address of the first leaf behind it.
+            let root = PersistentAddress::new(tx.read(header)?);
+            let first = tx.read(root.word(2))? & 0xffff;
+            let leaf = PersistentAddress::new(tx.read(root.word(first + 2))?);
+            let [counts, slots] = tx.read_array(leaf.word(1))?;
+            let parts = [0, 16, 32, 48].map(|bit| counts >> bit & 0xffff);
+            match in_counts {
+                true => tx.write(leaf.word(1), change(counts, parts))?,
+                false => tx.write(leaf.word(2), change(slots, parts))?,
+            }
+            let mut batch = Batch::default();
+            for number in 0..3000_u64 {
+                batch.add(&[&(number / 3).to_be_bytes()[..], &[number as u8 % 3, 1]].concat(), &[number], 8);
+            }
+            Ok((tree, batch.set(tx, &tree).map(drop), tree.check(tx).map(drop)))
+        });
+        // It is found by the batch or afterwards, and nothing panics.
+        let found = match &set {
+            Ok((_, set, check)) => set.is_err() || check.is_err(),
+            Err(_) => true,
+        };
+        assert!(found, "damage number {number} goes unnoticed");
     }
 }
 

@@ -226,7 +226,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// Sets the value of `key` to `value`, like [`insert`](Self::insert), but does not read the previous value, which is cheaper if that is large.
     ///
     /// A transaction that is too large for its log stores pairs that are set one after another together, in the order of their keys, which takes less
-    /// time than `insert`. Until then they take up to 256 MB, or an eighth of the memory for copies of pages, for each map. An error of such a pair,
+    /// time than `insert`. Until then all such pairs take up to 256 MB, or an eighth of the memory for copies of pages. An error of such a pair,
     /// such as [`Error::Full`], may be reported by a later operation or at the transaction's end.
     ///
     /// ```
@@ -265,8 +265,12 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             let key = key.as_slice();
             Self::check_sizes(tx, key, bytes)?;
             value.with_words(|words| {
-                if waiting.is_some_and(|waiting| waiting.add(key, words, bytes)) {
-                    return Ok(());
+                if let Some(waiting) = waiting {
+                    if waiting.add(key, words, bytes) {
+                        return Ok(());
+                    }
+                    // A pair with the same key may wait.
+                    waiting.store(tx)?;
                 }
                 self.tree_to_write(tx)?.set(tx, key, words, bytes)
             })
@@ -324,7 +328,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
 
     /// Stores pairs that come in ascending order of distinct keys, and returns their number. If all keys of the map are less than the first of these,
     /// the pairs are appended: each page is filled and written once, which takes a fraction of the time and of the space of single insertions.
-    /// Otherwise the pairs are inserted one by one.
+    /// Otherwise the pairs are [`set`](Self::set) one by one.
     ///
     /// If the pairs do not fit into the log, the transaction becomes a large one, which runs alone. Its closure then runs again, and so `pairs` is
     /// iterated over from the beginning.

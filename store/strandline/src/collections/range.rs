@@ -136,6 +136,11 @@ impl Batch {
             leaf.read(tx, &mut self.words[page.clone()])?;
         }
         leaf.put_offsets(tx, is_copied.then(|| &self.words[page.clone()]), &mut self.offsets)?;
+        if self.offsets.is_empty() {
+            // A batch without a pair would be the end.
+            self.used = begin;
+            return Ok(ControlFlow::Continue(()));
+        }
         let mut last = self.pairs.last().map(|&last| self.first_word(last));
         for number in 0..self.offsets.len() {
             let offset = self.offsets[number];
@@ -174,7 +179,8 @@ impl Batch {
         if ascending { last < key } else { key < last }
     }
 
-    /// Returns the first bytes of a key, filled up with zeros, as a number. The numbers of two keys compare as the keys do, unless they are equal.
+    /// Returns the first bytes of a key, filled up with zeros, as a number. The numbers of two keys compare as the keys do, unless they are equal or a
+    /// damaged page has other bytes behind a short key.
     fn first_word(&self, pair: Pair) -> u64 {
         u64::from_be(self.words[pair.key])
     }

@@ -13,9 +13,11 @@ use strandline_core::transaction::{Abort, Transaction};
 
 use super::pages;
 
-/// Pairs of a map wait until they take this number of bytes, or a share of the memory that the pool may take for copies of pages.
+/// The pairs of all maps wait until they take this number of bytes, or a share of the memory that the pool may take for copies of pages.
 const MOST_BYTES: u64 = 256 << 20;
 const SHARE_OF_MEMORY: u64 = 8;
+/// The pairs of more maps than this do not wait.
+const MOST_MAPS: usize = 16;
 /// A value with more words does not wait: it takes a page or more of its own.
 const MOST_VALUE_WORDS: usize = 256;
 
@@ -24,18 +26,12 @@ pub(crate) struct Waiting {
     /// The address of the map's header, and its tag.
     map: (PersistentAddress, u64),
     pairs: Batch,
-    most_bytes: u64,
 }
 
 impl Waiting {
-    /// Returns a list for a map in which `tx` has just set a pair.
-    pub fn new<C: Control>(map: (PersistentAddress, u64), tx: &engine::Tx<C>) -> Self {
-        let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
-        Self { map, pairs: Batch::default(), most_bytes: share.min(MOST_BYTES) }
-    }
-
-    pub fn is_for(&self, map: (PersistentAddress, u64)) -> bool {
-        self.map == map
+    /// Returns a list for a map in which a pair was just set.
+    pub fn new(map: (PersistentAddress, u64)) -> Self {
+        Self { map, pairs: Batch::default() }
     }
 
     /// Adds a pair with a value of `bytes` bytes, unless the value is too large to wait. Returns whether it was added.
@@ -47,20 +43,75 @@ impl Waiting {
         waits
     }
 
-    /// Returns whether so many pairs wait that they should be stored.
-    pub fn is_full(&self) -> bool {
-        8 * self.pairs.words() as u64 >= self.most_bytes
-    }
-
     /// Stores the pairs.
     ///
     /// # Errors
     /// Returns the errors of a pair that does not wait.
     pub fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        if self.pairs.words() == 0 {
+        let pairs = std::mem::take(&mut self.pairs);
+        if pairs.bytes() == 0 {
             return Ok(());
         }
         let tree = pages::tree_to_write(tx, self.map.0, self.map.1)?;
-        self.pairs.set(tx, &tree)
+        pairs.set(tx, &tree)
+    }
+}
+
+/// The pairs of a transaction that wait.
+#[derive(Default)]
+pub(crate) struct AllWaiting(Vec<Waiting>);
+
+impl AllWaiting {
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the list for pairs of a map, if they may wait.
+    ///
+    /// # Errors
+    /// Returns the errors of pairs that wait.
+    pub fn list(
+        &mut self,
+        tx: &mut impl Transaction,
+        map: (PersistentAddress, u64),
+    ) -> Result<Option<&mut Waiting>, Abort> {
+        // One map may be used with two tags: by a program that knows its types, and by one that does not.
+        if self.0.iter().any(|list| list.map.0 == map.0 && list.map.1 != map.1) {
+            self.store(tx)?;
+        }
+        Ok(self.0.iter_mut().find(|list| list.map == map))
+    }
+
+    /// Notes that `tx` has set a pair of a map, so that further ones may wait. Stores all pairs if too many wait.
+    ///
+    /// # Errors
+    /// Returns the errors of pairs that wait.
+    pub fn note<C: Control>(
+        &mut self,
+        tx: &mut engine::Tx<C>,
+        map: (PersistentAddress, u64),
+    ) -> Result<(), Abort> {
+        let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
+        let bytes: u64 = self.0.iter().map(|list| list.pairs.bytes()).sum();
+        if bytes >= share.min(MOST_BYTES) {
+            self.0.iter_mut().try_for_each(|list| list.store(tx))?;
+        }
+        if self.0.iter().all(|list| list.map != map) {
+            if self.0.len() == MOST_MAPS {
+                self.store(tx)?;
+            }
+            self.0.push(Waiting::new(map));
+        }
+        Ok(())
+    }
+
+    /// Stores all pairs. The next pair of each map is set alone again.
+    ///
+    /// # Errors
+    /// Returns the errors of pairs that wait.
+    #[cold]
+    pub fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
+        self.0.drain(..).try_for_each(|mut list| list.store(tx))
     }
 }

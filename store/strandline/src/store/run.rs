@@ -35,9 +35,10 @@ pub(crate) fn within<C: Control, T>(
     body: impl for<'p> FnOnce(&Tx<'p, C>) -> Result<T>,
 ) -> Result<T> {
     let typed = Tx::new(tx);
-    let done = body(&typed)?;
+    let done = body(&typed);
+    // What it has set before an error remains, as everything else that it has changed.
     match typed.end() {
-        Ok(()) => Ok(done),
+        Ok(()) => done,
         Err(why) => interrupted(tx, why),
     }
 }

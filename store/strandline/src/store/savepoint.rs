@@ -58,7 +58,7 @@ impl<'p, C: Control> Tx<'p, C> {
     /// # Ok::<(), strandline::Error>(())
     /// ```
     pub fn savepoint(&self) -> Savepoint<'_, 'p, C> {
-        // Setting a savepoint cannot fail.
+        // If pairs that wait cannot be stored, the transaction has failed, and its later operations report it.
         let number = self.words(|tx| Ok(tx.set_savepoint())).unwrap_or(0);
         Savepoint { tx: self, number }
     }
@@ -86,8 +86,8 @@ impl<C: Control> Savepoint<'_, '_, C> {
 impl<C: Control> Drop for Savepoint<'_, '_, C> {
     fn drop(&mut self) {
         let number = self.number;
-        // Going back to a valid savepoint cannot fail, either.
-        let _ = self.tx.words(|tx| {
+        // This cannot fail.
+        let _ = self.tx.beside(|tx| {
             tx.release_savepoint(number);
             Ok(())
         });

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
 
 use super::recent::Recent;
-use crate::collections::waiting::Waiting;
+use crate::collections::waiting::{AllWaiting, Waiting};
 pub use strandline_core::engine::Control;
 use strandline_core::engine::{self, Stm};
 use strandline_core::error::{Error, Result};
@@ -51,19 +51,7 @@ pub struct View<'p, C: Control = Stm> {
 /// A transaction in progress, and the pairs that wait to be stored in it.
 struct Running<'p, C: Control> {
     tx: &'p mut engine::Tx<C>,
-    waiting: Vec<Waiting>,
-}
-
-impl<C: Control> Running<'_, C> {
-    /// Stores the pairs that wait. No map is known to exist after that.
-    #[cold]
-    #[inline(never)]
-    fn store_waiting(&mut self) -> Result<(), Abort> {
-        for mut waiting in self.waiting.drain(..) {
-            waiting.store(self.tx)?;
-        }
-        Ok(())
-    }
+    waiting: AllWaiting,
 }
 
 /// A transaction that reads and writes. Either all its writes take effect, or none does. It has all methods of a [`View`].
@@ -122,7 +110,7 @@ impl<'p, C: Control> View<'p, C> {
     /// `writes` says whether the transaction may write.
     pub(crate) fn new(inner: &'p mut engine::Tx<C>, writes: bool) -> Self {
         Self {
-            inner: RefCell::new(Running { tx: inner, waiting: Vec::new() }),
+            inner: RefCell::new(Running { tx: inner, waiting: AllWaiting::default() }),
             operations: Cell::new(0),
             database: Cell::new(0),
             depth: Cell::new(0),
@@ -176,10 +164,9 @@ impl<'p, C: Control> View<'p, C> {
     #[inline]
     pub(crate) fn operation(&self) -> Result<RefMut<'_, &'p mut engine::Tx<C>>> {
         let mut running = self.begin()?;
-        if !running.waiting.is_empty()
-            && let Err(why) = running.store_waiting()
-        {
-            return interrupted(running.tx, why);
+        if !running.waiting.is_empty() {
+            let Running { tx, waiting } = &mut *running;
+            waiting.store(*tx).or_else(|why| interrupted(tx, why))?;
         }
         Ok(RefMut::map(running, |running| &mut running.tx))
     }
@@ -220,15 +207,8 @@ impl<C: Control> Tx<'_, C> {
         body: impl FnOnce(&mut engine::Tx<C>, Option<&mut Waiting>) -> Result<(), Abort>,
     ) -> Result<()> {
         let Running { tx, waiting } = &mut *self.begin()?;
-        let place = waiting.iter().position(|list| list.is_for(map));
-        let done = body(tx, place.map(|place| &mut waiting[place])).and_then(|()| match place {
-            Some(place) if waiting[place].is_full() => waiting[place].store(*tx),
-            None if tx.is_large() => {
-                waiting.push(Waiting::new(map, tx));
-                Ok(())
-            }
-            _ => Ok(()),
-        });
+        let done = waiting.list(*tx, map).and_then(|list| body(tx, list));
+        let done = done.and_then(|()| if tx.is_large() { waiting.note(tx, map) } else { Ok(()) });
         done.or_else(|why| interrupted(tx, why))
     }
 
@@ -238,8 +218,8 @@ impl<C: Control> Tx<'_, C> {
     /// Returns an error if pairs that wait cannot be stored.
     #[inline]
     pub(crate) fn end(self) -> Result<(), Abort> {
-        let mut running = self.view.inner.into_inner();
-        if running.waiting.is_empty() { Ok(()) } else { running.store_waiting() }
+        let Running { tx, mut waiting } = self.view.inner.into_inner();
+        if waiting.is_empty() { Ok(()) } else { waiting.store(tx) }
     }
 }
 

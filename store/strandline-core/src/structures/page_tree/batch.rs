@@ -49,9 +49,9 @@ impl Batch {
         self.words.extend_from_slice(value);
     }
 
-    /// Returns the number of words that the pairs take.
-    pub fn words(&self) -> usize {
-        self.words.len()
+    /// Returns the number of bytes that the pairs take.
+    pub fn bytes(&self) -> u64 {
+        (size_of_val(self.words.as_slice()) + size_of_val(self.pairs.as_slice())) as u64
     }
 
     /// Returns key and value of the pair at a place among the words, and the length of the value in bytes.
@@ -61,11 +61,11 @@ impl Batch {
         (&bytemuck::cast_slice(key)[..key_bytes], &rest[..bytes.div_ceil(8) as usize], bytes)
     }
 
-    /// Sets all pairs in `tree`, and removes them from the batch. Of several with the same key the last one counts.
+    /// Sets all pairs in `tree`. Of several with the same key the last one counts.
     ///
     /// # Errors
     /// Returns the errors of [`PageTree::insert`]. Some of the pairs may then have been set.
-    pub fn set(&mut self, tx: &mut impl Transaction, tree: &PageTree) -> Result<(), Abort> {
+    pub fn set(mut self, tx: &mut impl Transaction, tree: &PageTree) -> Result<(), Abort> {
         let mut pairs = std::mem::take(&mut self.pairs);
         // Pairs with the same key remain in the order in which they came.
         pairs.sort_by(|&(first, at), &(other_first, other_at)| {
@@ -88,9 +88,6 @@ impl Batch {
             }
             rest = &rest[put..];
         }
-        self.words.clear();
-        pairs.clear();
-        self.pairs = pairs;
         Ok(())
     }
 }

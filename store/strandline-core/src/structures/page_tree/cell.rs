@@ -39,7 +39,7 @@ fn key_words(head: u64) -> u64 {
     if head & KEY_OUTSIDE != 0 { 1 } else { whole_words(key_bytes(head)).max(1) }
 }
 
-/// Returns the number of words that have room for `bytes` bytes. Cheaper than `div_ceil`, which bears larger numbers.
+/// Returns the number of words that have room for `bytes` bytes, which are few enough for this to be cheaper than `div_ceil`.
 fn whole_words(bytes: u64) -> u64 {
     (bytes + 7) >> 3
 }

@@ -92,7 +92,7 @@ impl PageTree {
         }
     }
 
-    /// Adds a leaf behind all others. `key` is greater than their keys and not greater than those of the leaf.
+    /// Adds a leaf to the inner page to which `key` leads. The key is greater than those of the leaf before it and not greater than its own.
     pub(super) fn add_leaf(
         &self,
         tx: &mut impl Transaction,

@@ -1,4 +1,4 @@
-//! How pairs of a batch are merged with the leaves to which they belong: leaves that follow each other under one inner page are written anew.
+//! How pairs of a batch are merged with the leaves to which they belong: leaves that follow each other under one inner page are rewritten.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -12,12 +12,12 @@ use super::slots::FILLED;
 use super::{Batch, KIND, PageTree};
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Leaves are written anew if they get this number of pairs each, on average.
+/// Leaves are rewritten if they get this number of pairs each, on average.
 const DENSE: usize = 3;
 /// The largest number of pairs that are merged at once.
 const MOST_PAIRS: usize = 1 << 13;
 
-/// Cells in the order of their keys, which are inside.
+/// Cells in the order of their keys, which are in the page.
 #[derive(Default)]
 struct Cells {
     words: Vec<u64>,
@@ -41,13 +41,14 @@ impl Cells {
         &self.words[self.range(&(number..number + 1))]
     }
 
-    /// Returns numbers of cells that fill as many leaves of `page_words` words evenly, most of each leaf.
-    fn leaves(&self, page_words: u64) -> Vec<Range<usize>> {
+    /// Distributes the cells evenly among leaves of `page_words` words: so many that they are nearly full, or about `least` if these are more. There are
+    /// several leaves if `least` is more than one. Returns the numbers of the cells of each leaf.
+    fn leaves(&self, page_words: u64, least: usize) -> Vec<Range<usize>> {
         // A slot takes part of a word.
         let size = |number: usize| (FILLED * self.cell(number).len() + 1) as u64;
         let room = FILLED as u64 * (page_words * 7 / 8 - HEAD);
         let all: u64 = (0..self.ends.len()).map(size).sum();
-        let wanted = all.div_ceil(room);
+        let wanted = all.div_ceil(room).max(least as u64);
         let (mut leaves, mut begin, mut before) = (Vec::new(), 0, 0);
         while begin < self.ends.len() {
             let goal = all * (leaves.len() as u64 + 1) / wanted;
@@ -105,10 +106,17 @@ impl PageTree {
             }
             tx.read_range(leaf.at, page)?;
             let before = old.cells.len();
+            let mut last = None;
             for offset in leaf.slots_in(page).offsets() {
                 let rest = page.get(offset as usize..).unwrap_or_default();
                 match rest.first() {
-                    Some(&head) if head & KEY_OUTSIDE == 0 && words(head) as usize <= rest.len() => {
+                    Some(&head)
+                        if offset >= leaf.begin
+                            && head & KEY_OUTSIDE == 0
+                            && words(head) as usize <= rest.len()
+                            && last < Some(key_of(rest)) =>
+                    {
+                        last = Some(key_of(rest));
                         let begin = begin + offset as usize;
                         let cell = Cell { page: leaf.at, offset, head };
                         old.cells.push((cell, begin..begin + words(head) as usize));
@@ -166,29 +174,32 @@ impl Batch {
         let is_outside = |&(_, place): &(u64, usize)| is_key_outside(tree.most_words, self.pair(place).0);
         pairs = &pairs[..pairs.iter().position(is_outside).unwrap_or(pairs.len())];
         let mut slots = parent.slots(tx)?;
-        let (mut leaves, mut key, mut has_last) = (Vec::new(), Vec::new(), end.is_none());
+        let (mut children, mut key, mut has_last) = (Vec::new(), Vec::new(), end.is_none());
         for offset in slots.offsets_of(number..usize::MAX) {
             let cell = parent.cell(tx, offset)?;
-            if !leaves.is_empty() {
+            if !children.is_empty() {
                 cell.read_key(tx, &mut key)?;
                 if count_before(pairs, &key) == pairs.len() {
                     has_last = false;
                     break;
                 }
             }
-            let child = cell.child(tx)?;
-            leaves.push(Page::load(tx, child, Some(0))?);
+            children.push(cell.child(tx)?);
         }
-        if pairs.len() < DENSE * leaves.len() {
+        if pairs.len() < DENSE * children.len() {
             return Ok(0);
+        }
+        let mut leaves = Vec::with_capacity(children.len());
+        for child in children {
+            leaves.push(Page::load(tx, child, Some(0))?);
         }
         let Some(old) = tree.cells_of(tx, &leaves)? else { return Ok(0) };
         if has_last && let Some((_, last)) = old.cells.last() {
             // Pairs behind all others are set one by one, which leaves full pages behind.
             pairs = &pairs[..count_before(pairs, key_of(&old.words[last.clone()]))];
-            if pairs.is_empty() {
-                return Ok(0);
-            }
+        }
+        if pairs.len() < DENSE * leaves.len() {
+            return Ok(0);
         }
         let cells = self.merged(tx, tree, &old, pairs)?;
         tree.counters(tx)?.add(tx, cells.ends.len() as i64 - old.cells.len() as i64)?;
@@ -197,8 +208,10 @@ impl Batch {
         for words in parent.take(tx, &mut slots, others)? {
             Cell { page: parent.at, offset: 0, head: words[0] }.free_key(tx, &words)?;
         }
+        // An inner root keeps two children at least.
+        let all_numbers = cells.leaves(tree.most_words, leaves.len());
         let mut unused = leaves.into_iter();
-        for numbers in cells.leaves(tree.most_words) {
+        for numbers in all_numbers {
             let lengths = numbers.clone().map(|number| cells.cell(number).len());
             let all = &cells.words[cells.range(&numbers)];
             let at = match unused.next() {
