@@ -9,6 +9,14 @@
 //! |---|---|---|
 //! | `calibration` | no | the example `instructions`, which counts the instructions of the workloads again; takes minutes to compile |
 
+// The tests in this library have the machines of those beside it: what reads descriptions of machines takes long to compile.
+#[cfg(test)]
+extern crate self as strandline_sim;
+#[cfg(test)]
+#[allow(dead_code)]
+#[path = "../tests/all/support.rs"]
+mod support;
+
 pub mod addresses;
 pub mod cache;
 pub mod controller;

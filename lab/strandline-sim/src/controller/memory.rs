@@ -479,8 +479,8 @@ mod tests {
     /// Different lines stay different, and chunks of the heap at distances of powers of two are not all in one bank.
     #[test]
     fn scattered_pages_are_a_permutation() {
-        let machine = crate::file::load("atom", &[""; 0]).unwrap();
-        assert_eq!(machine.controllers.pages, Pages::Scattered);
+        let mut machine = crate::support::mesh(32);
+        machine.controllers.pages = Pages::Scattered;
         let memory = MemorySide::new(&machine, vec![0; 100_000 * 8], 0, 1 << 20, Regions::default());
         let places: HashSet<_> = (0..100_000).map(|line| memory.place(LineNumber::new(line))).collect();
         assert_eq!(places.len(), 100_000);

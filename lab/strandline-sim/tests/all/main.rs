@@ -21,3 +21,4 @@ mod support;
 mod time_slices;
 mod timing;
 mod trace;
+mod wrap;

@@ -130,7 +130,8 @@ mod tests {
     /// In an earlier life bucket 1 was extended by a page; in this life it is full without the page, and power fails.
     #[test]
     fn a_page_granted_in_an_earlier_life_is_not_read() {
-        let machine = crate::file::load("atom", &["controllers.count=1"]).unwrap();
+        let mut machine = crate::support::mesh(32);
+        machine.controllers.count = 1;
         let parameters = Parameters { structures: 1, buckets: 3, records: 1, grants: 2, ..Parameters::PAPER };
         let area = Area { parameters, controllers: &machine.controllers };
         for (omitted, life, undone) in [(None, 7, false), (None, 8, true), (Some("grant-life"), 7, true)] {

@@ -39,8 +39,6 @@
 mod copy;
 mod log;
 mod restore;
-#[cfg(test)]
-mod tests;
 mod victims;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -110,8 +108,16 @@ const COPY_AFTER: Parameter = Parameter {
     default: SINGLE.copy_after as u64,
     description: "COPY begins when so many wraps wait for it",
 };
+const LOG_BYTES: Parameter = Parameter {
+    name: "log_bytes",
+    unit: "bytes",
+    range: 1 << 16..=1 << 26,
+    default: SINGLE.log_bytes,
+    description: "what each core has in memory for the log and its buckets",
+};
 const EVALUATED_VICTIM_LINES: Parameter =
     Parameter { default: EVALUATED.victim_lines as u64, ..VICTIM_LINES };
+const EVALUATED_LOG_BYTES: Parameter = Parameter { default: EVALUATED.log_bytes, ..LOG_BYTES };
 
 impl Variant {
     /// Applies the parameters of the machine's description.
@@ -122,6 +128,7 @@ impl Variant {
         Self {
             victim_lines: said(&VICTIM_LINES, self.victim_lines),
             copy_after: said(&COPY_AFTER, self.copy_after),
+            log_bytes: said(&LOG_BYTES, self.log_bytes as usize) as u64,
             ..self
         }
     }
@@ -180,7 +187,7 @@ pub const WRAP: Entry = Entry {
     recover: |setup, pool, reserved| restore::restore(setup, &SINGLE, pool, reserved),
     software: &["hardware+single-writer", "hardware+locks"],
     is_durable: true,
-    parameters: &[VICTIM_LINES, COPY_AFTER],
+    parameters: &[VICTIM_LINES, COPY_AFTER, LOG_BYTES],
     mutants: MUTANTS,
 };
 /// WrAP with log records combined by line.
@@ -198,7 +205,7 @@ pub const WRAP_EVALUATED: Entry = Entry {
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, EVALUATED)))),
     recover: |setup, pool, reserved| restore::restore(setup, &EVALUATED, pool, reserved),
     software: &["hardware+single-writer"],
-    parameters: &[EVALUATED_VICTIM_LINES],
+    parameters: &[EVALUATED_VICTIM_LINES, EVALUATED_LOG_BYTES],
     mutants: &[],
     ..WRAP
 };
@@ -209,7 +216,7 @@ pub const WRAP_BUFFER_OF_ONE: Entry = Entry {
     make: Some(|setup| Ok(Box::new(Wrap::new(setup, BUFFER_OF_ONE)))),
     recover: |setup, pool, reserved| restore::restore(setup, &BUFFER_OF_ONE, pool, reserved),
     software: &["hardware+single-writer"],
-    parameters: &[EVALUATED_VICTIM_LINES],
+    parameters: &[EVALUATED_VICTIM_LINES, EVALUATED_LOG_BYTES],
     mutants: &[],
     ..WRAP
 };

@@ -26,6 +26,7 @@ pub fn restore(
     if setup.omits("restore") {
         return Ok(());
     }
+    let variant = variant.on(setup.machine);
     let area = Area::new(variant.log_bytes * setup.machine.cores.count as u64);
     let (per_line, per_bucket) = (records_per_line(variant.combined), records_per_bucket(variant.combined));
     let head = reserved[0];
@@ -61,4 +62,36 @@ pub fn restore(
     }
     reserved[0] = number;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SINGLE;
+    use super::*;
+
+    /// Two wraps close at the same time; the second one's entry is in the Log, and the first one's is not. In the next life a wrap has the first one's
+    /// number, and power fails before another one closes.
+    #[test]
+    fn an_entry_is_not_reached_through_the_next_lifes() {
+        for (omitted, reached) in [(None, false), (Some("stale-entries"), true)] {
+            let description = crate::support::small(1);
+            let setup = Setup { machine: &description, omitted };
+            let area = Area::new(SINGLE.log_bytes * description.cores.count as u64);
+            let mut reserved = vec![0; SINGLE.log_bytes as usize * description.cores.count / 8];
+            let mut pool = vec![0; 64];
+            let close = |reserved: &mut [u64], number: u64, bucket: u32, (word, value): (u64, u64)| {
+                let (_, entry, _) = area.entry(number, bucket, 1);
+                let place = area.entry_place(number);
+                reserved[place as usize] = entry[(place % 8) as usize];
+                let record = area.bucket_words(bucket).start + 8;
+                reserved[record..record + 2].copy_from_slice(&[word, value]);
+            };
+            close(&mut reserved, 1, 1, (9, 5));
+            restore(&setup, &SINGLE, &mut pool, &mut reserved).unwrap();
+            assert_eq!((pool[9], reserved[0]), (0, 0));
+            close(&mut reserved, 0, 0, (8, 6));
+            restore(&setup, &SINGLE, &mut pool, &mut reserved).unwrap();
+            assert_eq!((pool[8], pool[9] == 5), (6, reached), "{omitted:?}");
+        }
+    }
 }

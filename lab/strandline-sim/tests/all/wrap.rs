@@ -5,20 +5,18 @@ use std::rc::Rc;
 
 use strandline_core::memory::coroutines::Thread;
 use strandline_core::memory::{Event, Hosted, Memory, PersistentAddress};
-
-use super::log::Area;
-use super::{
-    BUFFER_OF_ONE, COMBINED, EVALUATED, SINGLE, Variant, WRAP, WRAP_BUFFER_OF_ONE, WRAP_EVALUATED, Wrap,
-    restore,
-};
-use crate::controller::Regions;
-use crate::description::{Description, PersistenceDomain};
-use crate::machine::{Contents, Machine};
-use crate::numbers::Cycle;
-use crate::scheme::{BETWEEN_LIVES, Entry, Mutant, Setup, find};
+use strandline_sim::controller::Regions;
+use strandline_sim::description::{Description, PersistenceDomain};
+use strandline_sim::numbers::Cycle;
+use strandline_sim::scheme::{BETWEEN_LIVES, Entry, Mutant, SCHEMES, Setup};
+use strandline_sim::{Announced, Contents, Machine};
 
 fn machine(overrides: &[&str]) -> Description {
-    crate::file::load("wrap", overrides).unwrap()
+    strandline_sim::file::load("wrap", overrides).unwrap()
+}
+
+fn find(name: &str) -> &'static Entry {
+    SCHEMES.of_name(name).unwrap()
 }
 
 /// Creates a bare machine whose pool is all data.
@@ -38,7 +36,7 @@ fn line(number: u64) -> PersistentAddress {
 fn time_per_store(entry: &str, delay: u32, hot: bool) -> f64 {
     // The formulas have no term for the hit itself.
     let machine = machine(&["cache.0.latency=0", "cores.instructions_per_access=0"]);
-    let machine = bare(&machine, find(entry).unwrap(), 64);
+    let machine = bare(&machine, find(entry), 64);
     let clocks = RefCell::new(Vec::new());
     let (inside, seen) = (machine.clone(), &clocks);
     let program = move |memory: &Hosted| {
@@ -126,9 +124,10 @@ fn work(memory: &Hosted, thread: u64, threads: u64, seed: u64, history: &RefCell
 }
 
 /// Returns what is wrong with a read, or after a crash, of some run; `None` if nothing is.
-fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option<String> {
+fn broken(entry: &Entry, overrides: &[&str], mutant: Option<&'static str>, threads: usize) -> Option<String> {
     for seed in 1..=4 {
-        let mut description = machine(&[&format!("cores.count={threads}"), "cache.0.bytes=256"]);
+        let cores = format!("cores.count={threads}");
+        let mut description = machine(&[&[cores.as_str(), "cache.0.bytes=256"], overrides].concat());
         description.persistence.domain =
             if seed % 2 == 0 { PersistenceDomain::Adr } else { PersistenceDomain::Media };
         // With several banks, log writes overtake one another.
@@ -175,7 +174,7 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
             }
             for (thread, history) in histories.iter().enumerate() {
                 let found: Vec<u64> = pool.iter().skip(thread).step_by(threads).copied().collect();
-                let of_thread = |event: &&crate::machine::Announced| {
+                let of_thread = |event: &&Announced| {
                     event.thread == thread && matches!(event.event, Event::Acknowledged(_))
                 };
                 let acknowledged = events[..crash.events].iter().filter(of_thread).count();
@@ -193,24 +192,13 @@ fn broken(entry: &Entry, mutant: Option<&'static str>, threads: usize) -> Option
     None
 }
 
-/// The variant of the evaluation, with only as much room as a short run needs, since each crash copies it.
-const SMALL_EVALUATED: Variant = Variant { log_bytes: 1 << 20, ..EVALUATED };
-const SMALL_BUFFER_OF_ONE: Variant = Variant { log_bytes: 1 << 20, ..BUFFER_OF_ONE };
+/// Only as much room as a short run needs, since each crash copies it.
+const SMALL: &[&str] = &["scheme.log_bytes=262144"];
 
 fn no_crash_breaks(threads: usize) {
-    let evaluated = Entry {
-        make: Some(|setup| Ok(Box::new(Wrap::new(setup, SMALL_EVALUATED)))),
-        recover: |setup, pool, reserved| restore::restore(setup, &SMALL_EVALUATED, pool, reserved),
-        ..WRAP_EVALUATED
-    };
-    let buffer_of_one = Entry {
-        make: Some(|setup| Ok(Box::new(Wrap::new(setup, SMALL_BUFFER_OF_ONE)))),
-        recover: |setup, pool, reserved| restore::restore(setup, &SMALL_BUFFER_OF_ONE, pool, reserved),
-        ..WRAP_BUFFER_OF_ONE
-    };
-    let [wrap, combined, undo_log] = ["wrap", "wrap-combined", "undo-log"].map(|name| find(name).unwrap());
-    for entry in [wrap, combined, &evaluated, &buffer_of_one, undo_log] {
-        assert_eq!(broken(entry, None, threads), None, "{}, {threads} threads", entry.name);
+    for name in ["wrap", "wrap-combined", "wrap-evaluated", "wrap-buffer-of-one", "undo-log"] {
+        let overrides = if name == "undo-log" { &[] } else { SMALL };
+        assert_eq!(broken(find(name), overrides, None, threads), None, "{name}, {threads} threads");
     }
 }
 
@@ -230,43 +218,17 @@ fn no_crash_breaks_four_threads() {
 fn mutants_are_found() {
     let mut unnoticed = Vec::new();
     for name in ["wrap", "wrap-combined", "undo-log"] {
-        let entry = find(name).unwrap();
+        let entry = find(name);
         // Value equality has a history of its own below; some mutants need a second life.
         let apart = |name| name == "victim-value-equality" || BETWEEN_LIVES.contains(&name);
         let shown = |mutant: &&Mutant| mutant.redundant.is_none() && !apart(mutant.name);
         for mutant in entry.mutants.iter().filter(shown) {
-            if [1, 2, 4].iter().all(|&threads| broken(entry, Some(mutant.name), threads).is_none()) {
+            if [1, 2, 4].iter().all(|&threads| broken(entry, &[], Some(mutant.name), threads).is_none()) {
                 unnoticed.push((name, mutant.name));
             }
         }
     }
     assert!(unnoticed.is_empty(), "these can be left out unnoticed: {unnoticed:?}");
-}
-
-/// Two wraps close at the same time; the second one's entry is in the Log, and the first one's is not. In the next life a wrap has the first one's
-/// number, and power fails before another one closes.
-#[test]
-fn an_entry_is_not_reached_through_the_next_lifes() {
-    for (omitted, reached) in [(None, false), (Some("stale-entries"), true)] {
-        let description = machine(&[]);
-        let setup = Setup { machine: &description, omitted };
-        let area = Area::new(SINGLE.log_bytes * description.cores.count as u64);
-        let mut reserved = vec![0; SINGLE.log_bytes as usize * description.cores.count / 8];
-        let mut pool = vec![0; 64];
-        let close = |reserved: &mut [u64], number: u64, bucket: u32, (word, value): (u64, u64)| {
-            let (_, entry, _) = area.entry(number, bucket, 1);
-            let place = area.entry_place(number);
-            reserved[place as usize] = entry[(place % 8) as usize];
-            let record = area.bucket_words(bucket).start + 8;
-            reserved[record..record + 2].copy_from_slice(&[word, value]);
-        };
-        close(&mut reserved, 1, 1, (9, 5));
-        restore::restore(&setup, &SINGLE, &mut pool, &mut reserved).unwrap();
-        assert_eq!((pool[9], reserved[0]), (0, 0));
-        close(&mut reserved, 0, 0, (8, 6));
-        restore::restore(&setup, &SINGLE, &mut pool, &mut reserved).unwrap();
-        assert_eq!((pool[8], pool[9] == 5), (6, reached), "{omitted:?}");
-    }
 }
 
 /// Section 3.2's alternative, to delete a victim when home has its value: three wraps store 5, 7 and 5. COPY of the first finds them equal, COPY of
@@ -278,7 +240,7 @@ fn value_equality_loses_an_update() {
         let contents =
             Contents { persistent: vec![0; 8 * 64], volatile_bytes: 4096, regions: Regions::default() };
         let setup = Setup { machine: &description, omitted: mutant };
-        let scheme = WRAP.make.map(|make| make(&setup).unwrap());
+        let scheme = find("wrap").make.map(|make| make(&setup).unwrap());
         let machine = Rc::new(Machine::new(&description, contents, scheme, None).unwrap());
         let wrong = RefCell::new(false);
         let seen = &wrong;
@@ -302,21 +264,16 @@ fn value_equality_loses_an_update() {
     }
 }
 
-const CRAMPED: Variant = Variant { name: "cramped", victim_lines: 2, ..SINGLE };
-
 /// With a victim cache of two lines, misses search the log, and nothing is lost.
 #[test]
 fn an_overflowing_victim_cache_degrades_and_loses_nothing() {
-    let cramped = Entry {
-        make: Some(|setup| Ok(Box::new(Wrap::new(setup, CRAMPED)))),
-        recover: |setup, pool, reserved| restore::restore(setup, &CRAMPED, pool, reserved),
-        ..WRAP
-    };
+    const CRAMPED: &str = "scheme.victim_lines=2";
+    let wrap = find("wrap");
     for threads in [1, 4] {
-        assert_eq!(broken(&cramped, None, threads), None, "{threads} threads");
+        assert_eq!(broken(wrap, &[CRAMPED], None, threads), None, "{threads} threads");
     }
-    let description = machine(&["cache.0.bytes=128"]);
-    let machine = bare(&description, &cramped, 64);
+    let description = machine(&["cache.0.bytes=128", CRAMPED]);
+    let machine = bare(&description, wrap, 64);
     let program = |memory: &Hosted| {
         memory.event(Event::Begin);
         (0..20).for_each(|i| memory.store(line(i), i + 1));
@@ -335,7 +292,7 @@ fn an_overflowing_victim_cache_degrades_and_loses_nothing() {
 #[test]
 fn stores_outside_wraps_do_not_reach_memory() {
     let description = machine(&["cache.0.bytes=128"]);
-    let machine = bare(&description, &WRAP, 64);
+    let machine = bare(&description, find("wrap"), 64);
     let program = |memory: &Hosted| {
         memory.store(line(1), 7);
         memory.event(Event::Begin);
@@ -350,16 +307,15 @@ fn stores_outside_wraps_do_not_reach_memory() {
     machine.run(vec![Box::new(program) as Thread<'_>]);
     let mut image = machine.survivors();
     let (pool, reserved) = image.split_at_mut(64 * 8);
-    (WRAP.recover)(&Setup { machine: &description, omitted: None }, pool, reserved).unwrap();
+    (find("wrap").recover)(&Setup { machine: &description, omitted: None }, pool, reserved).unwrap();
     assert_eq!((pool[8], pool[16]), (0, 8));
 }
 
 /// Combining log records makes a quarter of the writes.
 #[test]
 fn records_are_combined_by_line() {
-    let writes = |variant: Variant| {
-        let entry = find(variant.name).unwrap();
-        let machine = bare(&machine(&[]), entry, 64);
+    let writes = |name| {
+        let machine = bare(&machine(&[]), find(name), 64);
         let program = |memory: &Hosted| {
             memory.event(Event::Begin);
             (0..32).for_each(|i| memory.store(line(i), i));
@@ -369,5 +325,5 @@ fn records_are_combined_by_line() {
         let statistics = machine.statistics().scheme;
         statistics.iter().find(|(name, _)| name == "log writes").unwrap().1
     };
-    assert_eq!([writes(SINGLE), writes(COMBINED), writes(EVALUATED)], [32, 8, 32]);
+    assert_eq!(["wrap", "wrap-combined", "wrap-evaluated"].map(writes), [32, 8, 32]);
 }
