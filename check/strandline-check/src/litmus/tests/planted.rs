@@ -275,7 +275,7 @@ fn coherence(test: &Test, state: &State, thread: usize, line: usize) -> Stamp {
 const TIMES: u64 = 8;
 /// Programs of the first shape that show errors which most programs do not; they are tried first. If they stop showing them, the search only takes
 /// longer.
-const RARE: [u64; 4] = [743, 1127, 1179, 2359];
+const RARE: [u64; 10] = [743, 1127, 1179, 2359, 135, 153, 164, 205, 383, 408];
 
 #[test]
 fn random_programs_notice_every_broken_rule() {
