@@ -394,11 +394,8 @@ fn a_container_with_little_memory_is_enough() {
                 let mut worker = pool.worker().unwrap();
                 let block = worker.run(|tx| tx.alloc(each)).unwrap();
                 for page in 0..each / 4096 {
-                    let at = block.byte(4096 * page);
-                    let store = |word| (at.word(word), thread + page + word);
-                    worker
-                        .run_later(|tx| (0..512).map(store).try_for_each(|(at, word)| tx.write(at, word)))
-                        .unwrap();
+                    let words: [u64; 512] = std::array::from_fn(|word| thread + page + word as u64);
+                    worker.run_later(|tx| tx.write_range(block.byte(4096 * page), &words)).unwrap();
                 }
                 block
             };
