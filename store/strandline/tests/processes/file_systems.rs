@@ -145,22 +145,25 @@ fn read_only(kind: &str) {
 }
 
 macro_rules! on_each {
-    ($($name:ident: $kind:literal,)*) => {
+    ($($(#[$campaign:meta])? $name:ident: $kind:literal,)*) => {
         const NAMED: &[&str] = &[$($kind),*];
-        mod kills_lose_nothing { $(#[test] fn $name() { super::kills($kind); })* }
-        mod full_disks_are_errors { $(#[test] fn $name() {
+        mod kills_lose_nothing { $(#[test] $(#[$campaign])? fn $name() { super::kills($kind); })* }
+        mod full_disks_are_errors { $(#[test] $(#[$campaign])? fn $name() {
             super::full($kind, super::Domain::Sync);
             super::full($kind, super::Domain::Process);
         })* }
-        mod read_only_mounts_are_read { $(#[test] fn $name() { super::read_only($kind); })* }
+        mod read_only_mounts_are_read { $(#[test] $(#[$campaign])? fn $name() { super::read_only($kind); })* }
     };
 }
 
 on_each! {
     ext3: "ext3",
     ext4: "ext4",
+    #[ignore = "a campaign, which `.ci/others --full` runs"]
     ext4_with_sectors_of_4_kb: "ext4-4k",
+    #[ignore = "a campaign, which `.ci/others --full` runs"]
     ext4_with_large_clusters: "ext4-bigalloc",
+    #[ignore = "a campaign, which `.ci/others --full` runs"]
     ext4_with_a_journal_of_data: "ext4-journal",
     xfs: "xfs",
     btrfs: "btrfs",
