@@ -151,15 +151,18 @@ fn counts_of_a_page_that_cannot_be_right_are_errors() {
     }
 }
 
+/// Changes a word of a page whose counts are given.
+type Change = fn(u64, Counts) -> u64;
+
 #[test]
 fn damaged_leaves_are_not_merged() {
-    let changes: [(bool, fn(u64, [u64; 4]) -> u64); 6] = [
-        // The first slot word: two slots for one cell, keys out of order, a cell before the first word of cells, one beyond the page.
+    // With whether the word is that of the counts, or the first slot word.
+    let changes: [(bool, Change); 6] = [
+        // Two slots for one cell, keys out of order, a cell before the first word of cells, one beyond the page.
         (false, |slots, _| slots & !0xffff_0000 | (slots & 0xffff) << 16),
         (false, |slots, _| slots & !0xffff_ffff | slots >> 16 & 0xffff | (slots & 0xffff) << 16),
         (false, |slots, _| slots & !0xffff | 3),
         (false, |slots, _| slots & !0xffff | 511),
-        // The counts.
         (true, |counts, [.., cells]| counts & !(0xffff << 48) | (cells - 1) << 48),
         (true, |counts, [_, begin, ..]| counts & !(0xffff << 16) | (begin + 3) << 16),
     ];

@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 256 << 20;
 const SHARE_OF_MEMORY: u64 = 8;
 /// The pairs of more maps than this do not wait.
 const MOST_MAPS: usize = 16;
-/// A value with more words does not wait: it takes a page or more of its own.
+/// A value with more words does not wait: it has a block of its own, so the order matters little.
 const MOST_VALUE_WORDS: usize = 256;
 
 /// Pairs of a map that wait.
