@@ -10,4 +10,3 @@ pub(crate) mod queue;
 pub(crate) mod range;
 pub(crate) mod stream;
 pub(crate) mod vector;
-pub(crate) mod waiting;

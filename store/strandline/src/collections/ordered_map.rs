@@ -267,12 +267,14 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
             value.with_words(|words| {
                 if let Some(waiting) = waiting {
                     if waiting.add(key, words, bytes) {
-                        return Ok(());
+                        return Ok(None);
                     }
                     // A pair with the same key may wait.
                     waiting.store(tx)?;
                 }
-                self.tree_to_write(tx)?.set(tx, key, words, bytes)
+                let tree = self.tree_to_write(tx)?;
+                tree.set(tx, key, words, bytes)?;
+                Ok(Some(tree))
             })
         })
     }

@@ -24,3 +24,4 @@ pub(crate) mod serde;
 pub(crate) mod shape;
 pub(crate) mod transaction;
 pub(crate) mod values;
+pub(crate) mod waiting;

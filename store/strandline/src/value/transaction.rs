@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::ops::Deref;
 
 use super::recent::Recent;
-use crate::collections::waiting::{AllWaiting, Waiting};
+use super::waiting::{AllWaiting, Waiting};
 pub use strandline_core::engine::Control;
 use strandline_core::engine::{self, Stm};
 use strandline_core::error::{Error, Result};
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::Walk;
+use strandline_core::structures::{PageTree, Walk};
 use strandline_core::transaction::Abort;
 
 /// A transaction that reads. Its lifetime is the *brand* of everything that is read in it: the pointers and collections of one transaction or pool
@@ -200,15 +200,16 @@ impl<'p, C: Control> View<'p, C> {
 }
 
 impl<C: Control> Tx<'_, C> {
-    /// Runs one operation that sets a pair of the map with this header and tag. `body` gets the list in which the pair may wait instead.
+    /// Runs one operation that sets a pair of the map with this header and tag. `body` gets the list in which the pair may wait instead, and returns
+    /// the tree in which it has set the pair, or `None` if the pair waits.
     pub(crate) fn set_in(
         &self,
         map: (PersistentAddress, u64),
-        body: impl FnOnce(&mut engine::Tx<C>, Option<&mut Waiting>) -> Result<(), Abort>,
+        body: impl FnOnce(&mut engine::Tx<C>, Option<&mut Waiting>) -> Result<Option<PageTree>, Abort>,
     ) -> Result<()> {
         let Running { tx, waiting } = &mut *self.begin()?;
         let done = waiting.list(*tx, map).and_then(|list| body(tx, list));
-        let done = done.and_then(|()| if tx.is_large() { waiting.note(tx, map) } else { Ok(()) });
+        let done = done.and_then(|tree| if tx.is_large() { waiting.note(tx, map, tree) } else { Ok(()) });
         done.or_else(|why| interrupted(tx, why))
     }
 

@@ -8,10 +8,8 @@
 
 use strandline_core::engine::{self, Control};
 use strandline_core::memory::PersistentAddress;
-use strandline_core::structures::Batch;
+use strandline_core::structures::{Batch, PageTree};
 use strandline_core::transaction::{Abort, Transaction};
-
-use super::pages;
 
 /// The pairs of all maps wait until they take this number of bytes, or a share of the memory that the pool may take for copies of pages.
 const MOST_BYTES: u64 = 256 << 20;
@@ -25,15 +23,11 @@ const MOST_VALUE_WORDS: usize = 256;
 pub(crate) struct Waiting {
     /// The address of the map's header, and its tag.
     map: (PersistentAddress, u64),
+    tree: PageTree,
     pairs: Batch,
 }
 
 impl Waiting {
-    /// Returns a list for a map in which a pair was just set.
-    pub fn new(map: (PersistentAddress, u64)) -> Self {
-        Self { map, pairs: Batch::default() }
-    }
-
     /// Adds a pair with a value of `bytes` bytes, unless the value is too large to wait. Returns whether it was added.
     pub fn add(&mut self, key: &[u8], value: &[u64], bytes: u64) -> bool {
         let waits = value.len() <= MOST_VALUE_WORDS;
@@ -49,11 +43,7 @@ impl Waiting {
     /// Returns the errors of a pair that does not wait.
     pub fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
         let pairs = std::mem::take(&mut self.pairs);
-        if pairs.bytes() == 0 {
-            return Ok(());
-        }
-        let tree = pages::tree_to_write(tx, self.map.0, self.map.1)?;
-        pairs.set(tx, &tree)
+        pairs.set(tx, &self.tree)
     }
 }
 
@@ -83,7 +73,7 @@ impl AllWaiting {
         Ok(self.0.iter_mut().find(|list| list.map == map))
     }
 
-    /// Notes that `tx` has set a pair of a map, so that further ones may wait. Stores all pairs if too many wait.
+    /// Notes that `tx` has set a pair in the tree of a map, so that further ones may wait, or that one more waits. Stores all pairs if too many wait.
     ///
     /// # Errors
     /// Returns the errors of pairs that wait.
@@ -91,17 +81,20 @@ impl AllWaiting {
         &mut self,
         tx: &mut engine::Tx<C>,
         map: (PersistentAddress, u64),
+        tree: Option<PageTree>,
     ) -> Result<(), Abort> {
         let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
         let bytes: u64 = self.0.iter().map(|list| list.pairs.bytes()).sum();
         if bytes >= share.min(MOST_BYTES) {
             self.0.iter_mut().try_for_each(|list| list.store(tx))?;
         }
-        if self.0.iter().all(|list| list.map != map) {
+        if let Some(tree) = tree
+            && self.0.iter().all(|list| list.map != map)
+        {
             if self.0.len() == MOST_MAPS {
                 self.store(tx)?;
             }
-            self.0.push(Waiting::new(map));
+            self.0.push(Waiting { map, tree, pairs: Batch::default() });
         }
         Ok(())
     }
