@@ -171,7 +171,6 @@ impl<'p, C: Control> View<'p, C> {
         Ok(RefMut::map(running, |running| &mut running.tx))
     }
 
-    #[inline]
     fn begin(&self) -> Result<RefMut<'_, Running<'p, C>>> {
         self.operations.set(self.operations.get() + 1);
         self.inner.try_borrow_mut().or_else(|_| in_use())
@@ -192,7 +191,6 @@ impl<'p, C: Control> View<'p, C> {
     }
 
     /// Runs one operation that neither reads nor changes the pairs of a map, so that pairs may go on waiting.
-    #[inline]
     pub(crate) fn beside<R>(&self, body: impl FnOnce(&mut engine::Tx<C>) -> Result<R, Abort>) -> Result<R> {
         let tx = &mut *self.begin()?.tx;
         body(tx).or_else(|why| interrupted(tx, why))
@@ -217,7 +215,6 @@ impl<C: Control> Tx<'_, C> {
     ///
     /// # Errors
     /// Returns an error if pairs that wait cannot be stored.
-    #[inline]
     pub(crate) fn end(self) -> Result<(), Abort> {
         let Running { tx, mut waiting } = self.view.inner.into_inner();
         if waiting.is_empty() { Ok(()) } else { waiting.store(tx) }
