@@ -500,11 +500,6 @@ impl<C: Control> Engine<C> {
         }
     }
 
-    /// Returns whether the running transaction is a large one.
-    fn is_large(&self) -> bool {
-        matches!(self.state, State::Large)
-    }
-
     /// Marks the running transaction as one that cannot commit.
     #[cold]
     pub(super) fn doom(&mut self, why: Abort) -> Abort {

@@ -182,16 +182,6 @@ impl<C: Control> Tx<C> {
         self.engine.restore(number)
     }
 
-    /// Returns whether this is a large transaction, which runs alone and does not use the log.
-    pub fn is_large(&self) -> bool {
-        self.engine.is_large()
-    }
-
-    /// Returns the bound of the pool's copies of pages in bytes; `None` if the pool is not in the domain `Sync` and has no copies.
-    pub fn bound_of_copies(&self) -> Option<u64> {
-        self.engine.shared_log.map(|log| log.private_bytes(&self.engine.view.memory).1)
-    }
-
     /// Returns the number of times that this worker has returned to a savepoint. A caller that keeps addresses of blocks that the
     /// transaction has allocated compares it: if it has changed, other data may be at these addresses.
     pub fn restorations(&self) -> u64 {

@@ -10,7 +10,7 @@ use crate::memory::{Memory, PAGE_BYTES, PersistentAddress};
 use crate::scheme::{self, BPPM, Erased, SchemeKind, SchemeMemory, SchemeObject};
 use crate::sync::SharedLog;
 
-use super::{Control, Engine, Over, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, Stm, renew};
+use super::{Control, Engine, Over, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, State, Stm, renew};
 use crate::transaction::{
     Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Tally, Transaction, has_room,
 };
@@ -249,6 +249,16 @@ impl<C: Control> Tx<C> {
     /// Returns the transactions of an engine that allocates from arena `arena`.
     pub(super) fn over(engine: Engine<C>, arena: u64) -> Self {
         Self { engine, arenas: Arenas::new(arena) }
+    }
+
+    /// Returns whether this is a large transaction, which runs alone and does not use the log.
+    pub fn is_large(&self) -> bool {
+        matches!(self.engine.state, State::Large)
+    }
+
+    /// Returns the bound of the pool's copies of pages in bytes; `None` if the pool is not in the domain `Sync` and has no copies.
+    pub fn bound_of_copies(&self) -> Option<u64> {
+        self.engine.shared_log.map(|log| log.private_bytes(&self.engine.view.memory).1)
     }
 
     /// Holds vacant chunks: [`heap::hold`].

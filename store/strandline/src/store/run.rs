@@ -36,7 +36,7 @@ pub(crate) fn within<C: Control, T>(
 ) -> Result<T> {
     let typed = Tx::new(tx);
     let done = body(&typed);
-    // What it has set before an error remains, as everything else that it has changed.
+    // The transaction may commit although `body` has failed, and then keeps what `body` has written.
     match typed.end() {
         Ok(()) => done,
         Err(why) => interrupted(tx, why),

@@ -14,7 +14,7 @@ use strandline_core::transaction::{Abort, Transaction};
 /// The pairs of all maps wait until they take this number of bytes, or a share of the memory that the pool may take for copies of pages.
 const MOST_BYTES: u64 = 256 << 20;
 const SHARE_OF_MEMORY: u64 = 8;
-/// The pairs of more maps than this do not wait.
+/// The pairs of at most this number of maps wait.
 const MOST_MAPS: usize = 16;
 /// A value with more words does not wait: it has a block of its own, so the order matters little.
 const MOST_VALUE_WORDS: usize = 256;
@@ -83,20 +83,14 @@ impl AllWaiting {
         map: (PersistentAddress, u64),
         tree: Option<PageTree>,
     ) -> Result<(), Abort> {
-        let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
-        let bytes: u64 = self.0.iter().map(|list| list.pairs.bytes()).sum();
-        if bytes >= share.min(MOST_BYTES) {
-            self.0.iter_mut().try_for_each(|list| list.store(tx))?;
-        }
         if let Some(tree) = tree
             && self.0.iter().all(|list| list.map != map)
         {
-            if self.0.len() == MOST_MAPS {
-                self.store(tx)?;
-            }
             self.0.push(Waiting { map, tree, pairs: Batch::default() });
         }
-        Ok(())
+        let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
+        let bytes: u64 = self.0.iter().map(|list| list.pairs.bytes()).sum();
+        if bytes >= share.min(MOST_BYTES) || self.0.len() > MOST_MAPS { self.store(tx) } else { Ok(()) }
     }
 
     /// Stores all pairs. The next pair of each map is set alone again.
