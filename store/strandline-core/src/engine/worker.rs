@@ -325,44 +325,53 @@ impl<C: Control> Tx<C> {
             if let Err(why) = self.engine.begin(attempt, read_only) {
                 return Err(self.engine.take_error(why));
             }
-            let outcome = catch_unwind(AssertUnwindSafe(|| body(self)));
-            let why = match outcome {
-                Ok(Ok(value)) => {
-                    match self.engine.commit() {
-                        Ok(()) => return Ok(value),
-                        // Dropped while the locks are still held, since the drop may panic, like the closure.
-                        Err(why) => match catch_unwind(AssertUnwindSafe(|| drop(value))) {
-                            Ok(()) => why,
-                            Err(panic) => self.unwind(panic),
-                        },
-                    }
-                }
+            let why = match catch_unwind(AssertUnwindSafe(|| body(self))) {
+                Ok(Ok(value)) => match self.engine.commit() {
+                    Ok(()) => return Ok(value),
+                    // Dropped while the locks are still held, since the drop may panic, like the closure.
+                    Err(why) => match dropped(value) {
+                        Ok(()) => why,
+                        Err(panic) => self.unwind(panic),
+                    },
+                },
                 Ok(Err(why)) => self.engine.reason(why),
                 Err(panic) => self.unwind(panic),
             };
-            if self.engine.view.memory.is_forked() {
-                // The closure has forked, and this is the child. The transaction belongs to the parent.
-                return Err(Error::Forked);
+            self.undo(why, &mut attempt, read_only)?;
+        }
+    }
+
+    /// Rolls back an attempt, and waits for what the next one needs. Returns an error if there is to be no other. It is compiled once for all closures.
+    fn undo(&mut self, why: Abort, attempt: &mut u32, read_only: bool) -> Result<()> {
+        if self.engine.view.memory.is_forked() {
+            // The closure has forked, and this is the child. The transaction belongs to the parent.
+            return Err(Error::Forked);
+        }
+        self.engine.roll_back(why);
+        match why {
+            Abort::Conflict if self.engine.wait_for_chunks() => Ok(()),
+            Abort::Conflict => {
+                *attempt += 1;
+                // Read-only retries run on a snapshot and cannot conflict, so they need not wait.
+                if !read_only || *attempt >= SERIAL_AFTER || !self.engine.can_look_back() {
+                    self.engine.back_off(*attempt)?;
+                }
+                Ok(())
             }
-            self.engine.roll_back(why);
-            match why {
-                Abort::Conflict if self.engine.wait_for_chunks() => {}
-                Abort::Conflict => {
-                    attempt += 1;
-                    // Read-only retries run on a snapshot and cannot conflict, so they need not wait.
-                    if !read_only || attempt >= SERIAL_AFTER || !self.engine.can_look_back() {
-                        self.engine.back_off(attempt)?;
-                    }
-                }
-                Abort::LogFull => self.engine.make_room()?,
-                Abort::User | Abort::Failed => {
-                    let error = self.engine.take_error(why);
-                    self.engine.settle_reads()?;
-                    return Err(error);
-                }
+            Abort::LogFull => self.engine.make_room(),
+            Abort::User | Abort::Failed => {
+                let error = self.engine.take_error(why);
+                self.engine.settle_reads()?;
+                Err(error)
             }
         }
     }
+}
+
+/// Drops a value, and returns its panic. It is compiled once for each type.
+#[cold]
+fn dropped<T>(value: T) -> std::thread::Result<()> {
+    catch_unwind(AssertUnwindSafe(|| drop(value)))
 }
 
 impl<C: Control> Runner for Worker<C> {

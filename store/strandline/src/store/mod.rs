@@ -165,9 +165,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
-            return self
-                .observed(observer, true, |session| session.write_with_error(&mut body))
-                .map(|(t, _)| t);
+            return Ok(self.observed_write(observer, true, &mut body)?.0);
         }
         let root = self.root;
         run::observed(self.pool.writes(), || {
@@ -240,9 +238,7 @@ impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
     ) -> Result<T, E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.observer {
-            return self
-                .observed(observer, true, |session| session.read_with_error(&mut body))
-                .map(|(t, _)| t);
+            return self.observed_read(observer, &mut body);
         }
         let mut taken = self.pool.borrow()?;
         let root = self.root;
@@ -525,7 +521,7 @@ impl<R: Root, C: Control<Memory = Native>> Later<&Store<R, C>> {
     ) -> Result<(T, Ticket), E> {
         #[cfg(feature = "observed")]
         if let Some(observer) = self.0.observer {
-            return self.0.observed(observer, false, |session| session.write_with_error(&mut body));
+            return self.0.observed_write(observer, false, &mut body);
         }
         let mut borrowed = Borrowed::of(self.0.pool.open()?)?;
         let root = self.0.root;

@@ -4,7 +4,8 @@ use std::panic::Location;
 
 use super::{Session, Store};
 use crate::value::persist::Root;
-use crate::value::transaction::Control;
+use crate::value::pointer::Ptr;
+use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::Result;
 use strandline_core::file::{Durability, Ticket};
 use strandline_core::memory::{Native, PersistentAddress};
@@ -40,18 +41,56 @@ impl Drop for Panicked {
     }
 }
 
+/// Any closure of a transaction that may write.
+type Writes<'b, R, C, E> = dyn for<'p> FnMut(&Tx<'p, C>, Ptr<'p, <R as Root>::At<'p>>) -> Result<(), E> + 'b;
+/// Any closure of a transaction that only reads.
+type Reads<'b, R, C, E> = dyn for<'p> FnMut(&View<'p, C>, Ptr<'p, <R as Root>::At<'p>>) -> Result<(), E> + 'b;
+
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
-    /// Runs `body`, which is one transaction of a session, and reports it to `observer`. Returns its result, and a ticket.
+    /// Runs `body` as a transaction that may write, and reports it to `observer`. Returns its result, and a ticket. Whatever the closure, the
+    /// transaction is compiled once.
     #[track_caller]
-    pub(crate) fn observed<T, E: From<strandline_core::Error>>(
+    pub(crate) fn observed_write<T, E: From<strandline_core::Error>>(
         &self,
         observer: &'static dyn Observer,
         waits: bool,
-        mut body: impl FnMut(&mut Session<R, C>) -> Result<T, E>,
+        body: &mut impl for<'p> FnMut(&Tx<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
     ) -> Result<(T, Ticket), E> {
-        let mut result = None;
-        let ticket = self.report_to(observer, waits, &mut |session| result.insert(body(session)).is_ok())?;
-        Ok((result.expect("the transaction has been run")?, ticket))
+        let mut value = None;
+        let body: &mut Writes<'_, R, C, E> =
+            &mut |tx, root| body(tx, root).map(|returned| value = Some(returned));
+        let ticket = self.observed(observer, waits, |session| session.write_with_error(body))?;
+        Ok((value.expect("the transaction has been run"), ticket))
+    }
+
+    /// Runs `body` as a transaction that only reads, and reports it like [`observed_write`](Self::observed_write).
+    #[track_caller]
+    pub(crate) fn observed_read<T, E: From<strandline_core::Error>>(
+        &self,
+        observer: &'static dyn Observer,
+        body: &mut impl for<'p> FnMut(&View<'p, C>, Ptr<'p, R::At<'p>>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let mut value = None;
+        let body: &mut Reads<'_, R, C, E> =
+            &mut |tx, root| body(tx, root).map(|returned| value = Some(returned));
+        drop(self.observed(observer, true, |session| session.read_with_error(body))?);
+        Ok(value.expect("the transaction has been run"))
+    }
+
+    /// Runs `body`, which is one transaction of a session, and reports it. Returns a ticket.
+    #[track_caller]
+    fn observed<E: From<strandline_core::Error>>(
+        &self,
+        observer: &'static dyn Observer,
+        waits: bool,
+        body: impl FnOnce(&mut Session<R, C>) -> Result<(), E>,
+    ) -> Result<Ticket, E> {
+        let (mut body, mut result) = (Some(body), Ok(()));
+        let ticket = self.report_to(observer, waits, &mut |session| {
+            result = body.take().expect("it is run once")(session);
+            result.is_ok()
+        })?;
+        result.map(|()| ticket)
     }
 
     /// Runs `body` and reports it. `body` returns whether its transaction has committed.

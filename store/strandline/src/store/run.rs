@@ -21,7 +21,10 @@ fn attempt<'p, C: Control, T, E>(
     }
     let tx = Tx::new(tx);
     match body(&tx) {
-        Ok(value) => tx.end().map(|()| value),
+        Ok(value) => {
+            tx.end()?;
+            Ok(value)
+        }
         Err(error) => {
             *given_up = Some(error);
             Err(Abort::User)
@@ -92,10 +95,13 @@ pub(crate) fn view<C: Control, T, E: From<Error>>(
     let mut given_up = None;
     let outcome = worker.view(|tx| {
         given_up = None;
-        body(&View::new(tx, false)).map_err(|error| {
-            given_up = Some(error);
-            Abort::User
-        })
+        match body(&View::new(tx, false)) {
+            Ok(value) => Ok(value),
+            Err(error) => {
+                given_up = Some(error);
+                Err(Abort::User)
+            }
+        }
     });
     finish(outcome, &mut given_up)
 }
