@@ -26,7 +26,7 @@ pub fn none_is_broken(schemes: &[CheckedScheme], settings: &[Setting], histories
                     continue;
                 }
                 let case = Case { scheme, workload, threads, setting, omitted: None };
-                let sampling = Sampling { histories, seed: 1, transactions: 20, limit: HANG };
+                let sampling = Sampling { histories, seed: 1, transactions: 12, limit: HANG };
                 let outcome = sample(case, sampling, &Session::new(), |_| ()).unwrap();
                 if let Some(violation) = outcome.violation {
                     panic!(
