@@ -10,6 +10,7 @@ build:
 # Tests one part, by its crate's name without the prefix, or those of its tests whose names contain FILTER.
 test part filter="":
     cargo test -p {{ if part == "strandline" { part } else { "strandline-" + part } }} {{filter}}
+    {{ if part == "core" { "cargo test -p strandline --test core " + filter } else { "" } }}
 
 # Runs the crash checker under one scheme.
 checker scheme="bppm":

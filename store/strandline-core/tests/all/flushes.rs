@@ -69,7 +69,7 @@ fn wrong(name: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn files_are_opened_and_flushed_in_one_place_and_no_result_is_dropped() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("../strandline-core/src");
     let mut paths = Vec::new();
     sources(&src, &mut paths);
     let mut found = Vec::new();
