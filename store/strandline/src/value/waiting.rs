@@ -11,9 +11,11 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::{Batch, PageTree};
 use strandline_core::transaction::{Abort, Transaction};
 
-/// The pairs of all maps wait until they take this number of bytes, or a share of the memory that the pool may take for copies of pages.
-const MOST_BYTES: u64 = 256 << 20;
+/// The pairs of all maps wait until they take this share of the memory that the pool may take for copies of pages, or this number of bytes.
 const SHARE_OF_MEMORY: u64 = 8;
+const MOST_BYTES: u64 = 1 << 30;
+/// The same for a pool that has no copies of pages.
+const BYTES_WITHOUT_COPIES: u64 = 256 << 20;
 /// The pairs of at most this number of maps wait.
 const MOST_MAPS: usize = 16;
 /// A value with more words does not wait: it has a block of its own, so the order matters little.
@@ -88,9 +90,9 @@ impl AllWaiting {
         {
             self.0.push(Waiting { map, tree, pairs: Batch::default() });
         }
-        let share = tx.bound_of_copies().map_or(u64::MAX, |bytes| bytes / SHARE_OF_MEMORY);
+        let most = tx.bound_of_copies().map_or(BYTES_WITHOUT_COPIES, |bytes| bytes / SHARE_OF_MEMORY);
         let bytes: u64 = self.0.iter().map(|list| list.pairs.bytes()).sum();
-        if bytes >= share.min(MOST_BYTES) || self.0.len() > MOST_MAPS { self.store(tx) } else { Ok(()) }
+        if bytes >= most.min(MOST_BYTES) || self.0.len() > MOST_MAPS { self.store(tx) } else { Ok(()) }
     }
 
     /// Stores all pairs. The next pair of each map is set alone again.

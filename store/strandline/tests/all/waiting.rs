@@ -301,3 +301,28 @@ fn pairs_are_merged_with_those_of_the_map() {
         assert!(set.is_err() || megabytes > 4, "it does not become full");
     }
 }
+
+#[test]
+fn few_versions_are_kept_of_pages_that_are_merged() {
+    const ROWS: u64 = 20_000;
+    let (_folder, store) = store::<Stm>(Domain::Sync, 64 << 20);
+    let set = |first: u64| {
+        let mut usage = None;
+        let set = store.write(|tx, root| {
+            let map = root.get(tx)?.one;
+            (0..ROWS).try_for_each(|key| map.set(tx, &(2 * key + first), &vec![3; 100]))?;
+            assert_eq!(map.get(tx, &first)?, Some(vec![3; 100]));
+            usage = Some(store.snapshot_usage()?);
+            Ok(())
+        });
+        set.unwrap();
+        usage.unwrap()
+    };
+    set(0);
+    let usage = set(1);
+    // The transaction's own snapshot.
+    assert_eq!((usage.snapshots, usage.ended), (1, 0));
+    let lines = 100 * ROWS / 64;
+    assert!(usage.versions < lines / 4, "{usage:?}, the rows that were there have {lines} lines");
+    assert_eq!(store.read(|tx, root| root.get(tx)?.one.len(tx)).unwrap(), 2 * ROWS);
+}

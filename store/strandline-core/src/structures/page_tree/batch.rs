@@ -78,9 +78,9 @@ impl Batch {
             }
             is_same
         });
-        let (mut rest, mut alone) = (pairs.as_slice(), 0);
+        let (mut rest, mut alone, mut unused) = (pairs.as_slice(), 0, Vec::new());
         while let Some(&(_, place)) = rest.first() {
-            let mut put = if alone == 0 { self.merge(tx, tree, rest)? } else { 0 };
+            let mut put = if alone == 0 { self.merge(tx, tree, rest, &mut unused)? } else { 0 };
             if put == 0 {
                 let (key, value, bytes) = self.pair(place);
                 tree.set(tx, key, value, bytes)?;
@@ -88,6 +88,6 @@ impl Batch {
             }
             rest = &rest[put..];
         }
-        Ok(())
+        unused.into_iter().try_for_each(|leaf| tx.free(leaf))
     }
 }

@@ -1,4 +1,7 @@
-//! How pairs of a batch are merged with the leaves to which they belong: leaves that follow each other under one inner page are rewritten.
+//! How pairs of a batch are merged with the leaves to which they belong: new leaves take the place of some that follow each other under one inner page.
+//!
+//! The old leaves stay as they are until the batch has been set. So a large transaction, which sets most batches, has neither undo records nor versions to
+//! keep of them, and the new leaves are in memory that was free before.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -9,11 +12,12 @@ use super::cell::{
 use super::insert::separator;
 use super::page::{HEAD, Page};
 use super::slots::FILLED;
-use super::{Batch, KIND, PageTree};
+use super::{Batch, PageTree};
+use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
-/// Leaves are rewritten if they get this number of pairs each, on average.
-const DENSE: usize = 3;
+/// Leaves are replaced if they get this number of pairs each, on average.
+const DENSE: usize = 2;
 /// The largest number of pairs that are merged at once.
 const MOST_PAIRS: usize = 1 << 13;
 
@@ -151,12 +155,14 @@ struct OldCells {
 
 impl Batch {
     /// Merges the first ones of `pairs` with the leaves to which they belong, which follow each other under one inner page. Returns the number of
-    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone.
+    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. Adds the old leaves to `unused`; the caller frees
+    /// them.
     pub(super) fn merge(
         &self,
         tx: &mut impl Transaction,
         tree: &PageTree,
         pairs: &[(u64, usize)],
+        unused: &mut Vec<PersistentAddress>,
     ) -> Result<usize, Abort> {
         let first_key = self.pair(pairs[0].1).0;
         let Some(AboveLeaf { page: mut parent, number, end }) = tree.above_leaf(tx, first_key)? else {
@@ -203,31 +209,25 @@ impl Batch {
         }
         let cells = self.merged(tx, tree, &old, pairs)?;
         tree.counters(tx)?.add(tx, cells.ends.len() as i64 - old.cells.len() as i64)?;
-        // The first leaf keeps its place in the inner page, and the others get new ones.
+        // The first new leaf gets the place of the first old one in the inner page, and the others get new places.
         let others = number + 1..number + leaves.len();
         for words in parent.take(tx, &mut slots, others)? {
             Cell { page: parent.at, offset: 0, head: words[0] }.free_key(tx, &words)?;
         }
         // An inner root keeps two children at least.
-        let all_numbers = cells.leaves(tree.most_words, leaves.len());
-        let mut unused = leaves.into_iter();
-        for numbers in all_numbers {
+        for numbers in cells.leaves(tree.most_words, leaves.len()) {
             let lengths = numbers.clone().map(|number| cells.cell(number).len());
             let all = &cells.words[cells.range(&numbers)];
-            let at = match unused.next() {
-                Some(leaf) => leaf.at,
-                None => tx.alloc(8 * tree.most_words)?,
-            };
-            KIND.check_block(tx, at, tree.most_words)?;
+            let at = tx.alloc(8 * tree.most_words)?;
             Page::write(tx, at, (tree.most_words, 0), lengths, all)?;
-            if numbers.start > 0 {
+            if numbers.start == 0 {
+                parent.replace_child(tx, &slots, number, at)?;
+            } else {
                 let low = key_of(cells.cell(numbers.start - 1));
                 tree.add_leaf(tx, separator(low, key_of(cells.cell(numbers.start))), at)?;
             }
         }
-        for leaf in unused {
-            tx.free(leaf.at)?;
-        }
+        unused.extend(leaves.iter().map(|leaf| leaf.at));
         Ok(pairs.len())
     }
 

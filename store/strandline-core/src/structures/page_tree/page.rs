@@ -395,6 +395,24 @@ impl Page {
         self.store(tx, slots)
     }
 
+    /// Replaces child number `number` of an inner page by the page at `child`.
+    pub fn replace_child(
+        &self,
+        tx: &mut impl Transaction,
+        slots: &Slots,
+        number: usize,
+        child: PersistentAddress,
+    ) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        let Some(offset) = slots.at(slots.number(number)) else {
+            return Err(KIND.damaged(tx, self.at, "a child that is gone"));
+        };
+        let cell = self.cell(tx, offset)?;
+        tx.write(cell.child_at(), child.offset())?;
+        // The head is the guard of the children.
+        self.store_counts(tx)
+    }
+
     /// Removes the slot of the cell at a place, and counts the cell's words as garbage. The caller stores the page.
     fn forget(&mut self, tx: &mut impl Read, slots: &mut Slots, place: Place) -> Result<(), Abort> {
         let Some(offset) = slots.at(place) else {
