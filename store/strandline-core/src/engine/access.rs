@@ -246,6 +246,10 @@ impl<C: Control> Access for Engine<C> {
             && self.undo.as_ref().is_none_or(|undo| !undo.covers(word))
     }
 
+    fn saves_nothing_in(&self, chunk: u64) -> bool {
+        self.large.as_ref().is_none_or(|large| large.took_free(chunk))
+    }
+
     #[cold]
     fn make_space(&mut self, at: PersistentAddress, bytes: u64) -> Result<(), Abort> {
         if let Some(log) = self.shared_log

@@ -112,6 +112,11 @@ impl Large {
         })
     }
 
+    /// Returns whether `chunk` was free before this transaction, and has been in use since.
+    pub fn took_free(&self, chunk: u64) -> bool {
+        self.chunks.get(&chunk) == Some(&true)
+    }
+
     /// Returns whether `chunk`, which is free now, was free before this transaction.
     pub fn was_free(&self, chunk: u64) -> bool {
         self.chunks.get(&chunk) != Some(&false)
@@ -331,7 +336,7 @@ impl<C: Control> Engine<C> {
     /// Returns whether the page of `at` is in a chunk that was free when the transaction began.
     fn is_in_free_chunk(&self, at: PersistentAddress) -> bool {
         let chunk = heap::chunk_at(&self.view.layout, at);
-        let was_free = |large: &Large| chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true));
+        let was_free = |large: &Large| chunk.is_some_and(|chunk| large.took_free(chunk));
         self.large.as_deref().is_some_and(was_free)
     }
 

@@ -104,6 +104,11 @@ pub trait Access {
     fn was_free(&self, _chunk: u64) -> bool {
         true
     }
+    /// Returns whether this transaction overwrites free blocks of `chunk`, which is in use, without saving what they had. If not, it takes blocks
+    /// elsewhere as long as there is room.
+    fn saves_nothing_in(&self, _chunk: u64) -> bool {
+        true
+    }
     /// Called before the allocator searches for `chunks` free chunks and takes those that it finds.
     fn begin_taking(&mut self, _chunks: u64) -> Result<(), Abort> {
         Ok(())

@@ -12,7 +12,7 @@ use strandline_core::structures::{Batch, PageTree};
 use strandline_core::transaction::{Abort, Transaction};
 
 /// The pairs of all maps wait until they take this share of the memory that the pool may take for copies of pages, or this number of bytes.
-const SHARE_OF_MEMORY: u64 = 8;
+const SHARE_OF_MEMORY: u64 = 4;
 const MOST_BYTES: u64 = 1 << 30;
 /// The same for a pool that has no copies of pages.
 const BYTES_WITHOUT_COPIES: u64 = 256 << 20;

@@ -12,6 +12,9 @@
 //! - a *hand* that goes round the part that it has seen, a little whenever a chunk is needed, and finds chunks that others have freed.
 //!
 //! Only if all of this finds nothing and the pool is used to its end is the whole table searched.
+//!
+//! A large transaction saves what it overwrites, except in chunks that were free when it began. So as long as there are such chunks, it takes blocks
+//! there, and none in chunks that are in use or that it has freed itself.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -297,10 +300,13 @@ impl Arena {
                     .and_then(|is_freed| if is_freed { Ok(()) } else { Err(tx.fail(invalid())) })
             }
             Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
+                let is_of_use = tx.saves_nothing_in(chunk);
                 for number in chunk..chunk + chunks {
                     tx.write(table(&layout, number), FREE)?;
                 }
-                self.vacant.insert(chunk, chunks);
+                if is_of_use {
+                    self.vacant.insert(chunk, chunks);
+                }
                 Ok(())
             }
             _ => Err(tx.fail(invalid())),
@@ -326,7 +332,8 @@ impl Arena {
         if class == extents::CLASS {
             tx.note_vacated(base.byte(division.header + number * PAGE_BYTES), count * PAGE_BYTES);
         }
-        if arena == self.index {
+        let saves_nothing = tx.saves_nothing_in(chunk);
+        if arena == self.index && saves_nothing {
             self.list(class, chunk);
         }
         // This transaction cannot use pages of extents that it has freed itself. The hand finds them later.
@@ -334,7 +341,12 @@ impl Arena {
         if used == bits && is_of_use && self.cursors[class].chunk != chunk + 1 {
             let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;
             if !(0..division.words()).any(is_used) {
-                self.vacant.insert(chunk, 1);
+                if saves_nothing {
+                    self.vacant.insert(chunk, 1);
+                } else {
+                    // A later transaction of this kind then saves nothing.
+                    tx.write(table(tx.layout(), chunk), FREE)?;
+                }
             }
         }
         Ok(true)

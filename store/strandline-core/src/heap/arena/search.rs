@@ -50,13 +50,15 @@ impl Arena {
             self.hand = chunk + 1;
             let (of, arena) = match Chunk::decode(tx.hint(table(tx.layout(), chunk))) {
                 Some(Chunk::Free) => {
-                    self.vacant.insert(chunk, 1);
+                    if tx.was_free(chunk) {
+                        self.vacant.insert(chunk, 1);
+                    }
                     continue;
                 }
                 Some(Chunk::Small { class, arena }) => (class, arena),
                 _ => continue,
             };
-            if !self.may_use(arena) || self.cursors[of].chunk == chunk + 1 {
+            if !self.may_use(arena) || self.cursors[of].chunk == chunk + 1 || !tx.saves_nothing_in(chunk) {
                 continue;
             }
             let division = Division::new(tx.layout(), of);

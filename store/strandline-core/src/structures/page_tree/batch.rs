@@ -78,9 +78,11 @@ impl Batch {
             }
             is_same
         });
-        let (mut rest, mut alone, mut unused) = (pairs.as_slice(), 0, Vec::new());
+        let (mut rest, mut alone, mut waited) = (pairs.as_slice(), 0, tx.pages_waited_for());
         while let Some(&(_, place)) = rest.first() {
-            let mut put = if alone == 0 { self.merge(tx, tree, rest, &mut unused)? } else { 0 };
+            let now = tx.pages_waited_for();
+            let waits = std::mem::replace(&mut waited, now) != now;
+            let mut put = if alone == 0 { self.merge(tx, tree, rest, waits)? } else { 0 };
             if put == 0 {
                 let (key, value, bytes) = self.pair(place);
                 tree.set(tx, key, value, bytes)?;
@@ -88,6 +90,6 @@ impl Batch {
             }
             rest = &rest[put..];
         }
-        unused.into_iter().try_for_each(|leaf| tx.free(leaf))
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! How pairs of a batch are merged with the leaves to which they belong: new leaves take the place of some that follow each other under one inner page.
 //!
-//! The old leaves stay as they are until the batch has been set. So a large transaction, which sets most batches, has neither undo records nor versions to
-//! keep of them, and the new leaves are in memory that was free before.
+//! The old leaves stay as they are. So a large transaction, which sets most batches, has neither undo records nor versions to keep of them, and new leaves
+//! need neither, since they are in memory that was free before.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -13,7 +13,6 @@ use super::insert::separator;
 use super::page::{HEAD, Page};
 use super::slots::FILLED;
 use super::{Batch, PageTree};
-use crate::memory::PersistentAddress;
 use crate::transaction::{Abort, Read, Transaction};
 
 /// Leaves are replaced if they get this number of pairs each, on average.
@@ -155,14 +154,14 @@ struct OldCells {
 
 impl Batch {
     /// Merges the first ones of `pairs` with the leaves to which they belong, which follow each other under one inner page. Returns the number of
-    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. Adds the old leaves to `unused`; the caller frees
-    /// them.
+    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. If `reads_ahead`, asks the system to read all these
+    /// leaves from the file together.
     pub(super) fn merge(
         &self,
         tx: &mut impl Transaction,
         tree: &PageTree,
         pairs: &[(u64, usize)],
-        unused: &mut Vec<PersistentAddress>,
+        reads_ahead: bool,
     ) -> Result<usize, Abort> {
         let first_key = self.pair(pairs[0].1).0;
         let Some(AboveLeaf { page: mut parent, number, end }) = tree.above_leaf(tx, first_key)? else {
@@ -194,6 +193,9 @@ impl Batch {
         }
         if pairs.len() < DENSE * children.len() {
             return Ok(0);
+        }
+        if reads_ahead {
+            tx.read_ahead(&mut children.clone(), tree.most_words as usize, 0);
         }
         let mut leaves = Vec::with_capacity(children.len());
         for child in children {
@@ -227,7 +229,9 @@ impl Batch {
                 tree.add_leaf(tx, separator(low, key_of(cells.cell(numbers.start))), at)?;
             }
         }
-        unused.extend(leaves.iter().map(|leaf| leaf.at));
+        for leaf in leaves {
+            tx.free(leaf.at)?;
+        }
         Ok(pairs.len())
     }
 
