@@ -11,9 +11,13 @@ use crate::{Add, Arguments, Measured, device_bytes, gets, getter, key, no_latenc
 /// A way to fill a store. Returns whether the store has it.
 type Load = fn(&dyn Engine, u64, &Values) -> bool;
 
-const LOADS: [(&str, Load); 3] = [
+const LOADS: [(&str, Load); 4] = [
     ("load-random", |engine, keys, values| {
         engine.load(&mut (0..keys).map(key), values, BATCH);
+        true
+    }),
+    ("load-random-at-once", |engine, keys, values| {
+        engine.load(&mut (0..keys).map(key), values, usize::MAX);
         true
     }),
     ("load-ordered", |engine, keys, values| {

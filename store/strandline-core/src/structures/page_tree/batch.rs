@@ -78,11 +78,9 @@ impl Batch {
             }
             is_same
         });
-        let (mut rest, mut alone, mut waited) = (pairs.as_slice(), 0, tx.pages_waited_for());
+        let (mut rest, mut alone, mut read_ahead) = (pairs.as_slice(), 0, 0);
         while let Some(&(_, place)) = rest.first() {
-            let now = tx.pages_waited_for();
-            let waits = std::mem::replace(&mut waited, now) != now;
-            let mut put = if alone == 0 { self.merge(tx, tree, rest, waits)? } else { 0 };
+            let mut put = if alone == 0 { self.merge(tx, tree, rest, &mut read_ahead)? } else { 0 };
             if put == 0 {
                 let (key, value, bytes) = self.pair(place);
                 tree.set(tx, key, value, bytes)?;

@@ -20,6 +20,9 @@ const DENSE: usize = 2;
 /// The largest number of pairs that are merged at once.
 const MOST_PAIRS: usize = 1 << 13;
 
+/// The number of merges that read their leaves ahead after one has waited for the file. Pages that are in memory cost a needless read then.
+const READ_AHEAD: u32 = 64;
+
 /// Cells in the order of their keys, which are in the page.
 #[derive(Default)]
 struct Cells {
@@ -154,14 +157,14 @@ struct OldCells {
 
 impl Batch {
     /// Merges the first ones of `pairs` with the leaves to which they belong, which follow each other under one inner page. Returns the number of
-    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. If `reads_ahead`, asks the system to read all these
-    /// leaves from the file together.
+    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. Counts `read_ahead` down: until it is
+    /// zero, all leaves of a merge are read from the file together.
     pub(super) fn merge(
         &self,
         tx: &mut impl Transaction,
         tree: &PageTree,
         pairs: &[(u64, usize)],
-        reads_ahead: bool,
+        read_ahead: &mut u32,
     ) -> Result<usize, Abort> {
         let first_key = self.pair(pairs[0].1).0;
         let Some(AboveLeaf { page: mut parent, number, end }) = tree.above_leaf(tx, first_key)? else {
@@ -194,14 +197,20 @@ impl Batch {
         if pairs.len() < DENSE * children.len() {
             return Ok(0);
         }
-        if reads_ahead {
+        let waited = tx.pages_waited_for();
+        if *read_ahead > 0 {
+            *read_ahead -= 1;
             tx.read_ahead(&mut children.clone(), tree.most_words as usize, 0);
         }
         let mut leaves = Vec::with_capacity(children.len());
         for child in children {
             leaves.push(Page::load(tx, child, Some(0))?);
         }
-        let Some(old) = tree.cells_of(tx, &leaves)? else { return Ok(0) };
+        let old = tree.cells_of(tx, &leaves)?;
+        if tx.pages_waited_for() != waited {
+            *read_ahead = READ_AHEAD;
+        }
+        let Some(old) = old else { return Ok(0) };
         if has_last && let Some((_, last)) = old.cells.last() {
             // Pairs behind all others are set one by one, which leaves full pages behind.
             pairs = &pairs[..count_before(pairs, key_of(&old.words[last.clone()]))];
