@@ -246,8 +246,12 @@ impl<C: Control> Access for Engine<C> {
             && self.undo.as_ref().is_none_or(|undo| !undo.covers(word))
     }
 
-    fn saves_nothing_in(&self, chunk: u64) -> bool {
-        self.large.as_ref().is_none_or(|large| large.took_free(chunk))
+    fn note_freed(&mut self, chunk: u64) -> bool {
+        self.large.is_some() && self.note_freed_large(chunk)
+    }
+
+    fn avoids(&self, chunk: u64) -> bool {
+        self.large.as_ref().is_some_and(|large| large.has_freed_in(chunk))
     }
 
     #[cold]

@@ -31,7 +31,7 @@
 //! A large transaction takes a few bytes of memory outside the pool for each page that it changes, and the versions that it keeps take memory up to
 //! their bound. Under `Sync` it writes its dirty pages at intervals, and then releases clean pages beyond the bound of the pool's copies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, Result};
 use crate::heap::{self, Access};
@@ -91,6 +91,8 @@ pub(super) struct Large {
     last_page: (u64, usize),
     /// For each chunk whose word in the table has changed, whether the chunk was free before.
     chunks: HashMap<u64, bool>,
+    /// The chunks with blocks that were in use before and that the transaction has freed.
+    freed_in: HashSet<u64>,
     /// True while the journal gets another chunk.
     is_extending: bool,
     /// The chunk at which the search for the journal's next chunk begins.
@@ -112,9 +114,9 @@ impl Large {
         })
     }
 
-    /// Returns whether `chunk` was free before this transaction, and has been in use since.
-    pub fn took_free(&self, chunk: u64) -> bool {
-        self.chunks.get(&chunk) == Some(&true)
+    /// Returns whether this transaction has freed blocks of `chunk` that were in use before it.
+    pub fn has_freed_in(&self, chunk: u64) -> bool {
+        self.freed_in.contains(&chunk)
     }
 
     /// Returns whether `chunk`, which is free now, was free before this transaction.
@@ -215,6 +217,7 @@ impl<C: Control> Engine<C> {
             places: HashMap::new(),
             last_page: (u64::MAX, 0),
             chunks: HashMap::new(),
+            freed_in: HashSet::new(),
             is_extending: false,
             looked_up_to: 0,
         }));
@@ -274,6 +277,17 @@ impl<C: Control> Engine<C> {
             from = rest;
         }
         Ok(())
+    }
+
+    /// Notes that blocks of `chunk` are freed. Returns whether they were in use before the transaction, so that what they had would have to be saved
+    /// if they were used again.
+    #[cold]
+    pub(super) fn note_freed_large(&mut self, chunk: u64) -> bool {
+        let Some(large) = self.large.as_mut().filter(|large| large.chunks.get(&chunk) != Some(&true)) else {
+            return false;
+        };
+        large.freed_in.insert(chunk);
+        true
     }
 
     /// Extends the journal, if it has no room for the words that an allocation of `chunks` chunks will change. Otherwise the journal would
@@ -336,7 +350,7 @@ impl<C: Control> Engine<C> {
     /// Returns whether the page of `at` is in a chunk that was free when the transaction began.
     fn is_in_free_chunk(&self, at: PersistentAddress) -> bool {
         let chunk = heap::chunk_at(&self.view.layout, at);
-        let was_free = |large: &Large| chunk.is_some_and(|chunk| large.took_free(chunk));
+        let was_free = |large: &Large| chunk.is_some_and(|chunk| large.chunks.get(&chunk) == Some(&true));
         self.large.as_deref().is_some_and(was_free)
     }
 

@@ -104,10 +104,13 @@ pub trait Access {
     fn was_free(&self, _chunk: u64) -> bool {
         true
     }
-    /// Returns whether this transaction overwrites free blocks of `chunk`, which is in use, without saving what they had. If not, it takes blocks
-    /// elsewhere as long as there is room.
-    fn saves_nothing_in(&self, _chunk: u64) -> bool {
-        true
+    /// Notes that blocks of `chunk` are freed. Returns whether the transaction would have to save their contents if it used them again.
+    fn note_freed(&mut self, _chunk: u64) -> bool {
+        false
+    }
+    /// Returns whether this transaction takes blocks of `chunk` only if there is no other room, since it has freed some of them itself.
+    fn avoids(&self, _chunk: u64) -> bool {
+        false
     }
     /// Called before the allocator searches for `chunks` free chunks and takes those that it finds.
     fn begin_taking(&mut self, _chunks: u64) -> Result<(), Abort> {

@@ -13,8 +13,8 @@
 //!
 //! Only if all of this finds nothing and the pool is used to its end is the whole table searched.
 //!
-//! A large transaction saves what it overwrites, except in chunks that were free when it began. So as long as there are such chunks, it takes blocks
-//! there, and none in chunks that are in use or that it has freed itself.
+//! A large transaction saves what it overwrites, except in chunks that were free when it began. So it uses blocks that it has freed itself only if
+//! there is no other room, and marks a chunk as free in the table when it frees the last block: the next large transaction saves nothing there.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -300,7 +300,7 @@ impl Arena {
                     .and_then(|is_freed| if is_freed { Ok(()) } else { Err(tx.fail(invalid())) })
             }
             Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
-                let is_of_use = tx.saves_nothing_in(chunk);
+                let is_of_use = !tx.note_freed(chunk);
                 for number in chunk..chunk + chunks {
                     tx.write(table(&layout, number), FREE)?;
                 }
@@ -332,8 +332,8 @@ impl Arena {
         if class == extents::CLASS {
             tx.note_vacated(base.byte(division.header + number * PAGE_BYTES), count * PAGE_BYTES);
         }
-        let saves_nothing = tx.saves_nothing_in(chunk);
-        if arena == self.index && saves_nothing {
+        let would_be_saved = tx.note_freed(chunk);
+        if arena == self.index && !would_be_saved {
             self.list(class, chunk);
         }
         // This transaction cannot use pages of extents that it has freed itself. The hand finds them later.
@@ -341,11 +341,10 @@ impl Arena {
         if used == bits && is_of_use && self.cursors[class].chunk != chunk + 1 {
             let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;
             if !(0..division.words()).any(is_used) {
-                if saves_nothing {
-                    self.vacant.insert(chunk, 1);
-                } else {
-                    // A later transaction of this kind then saves nothing.
+                if would_be_saved {
                     tx.write(table(tx.layout(), chunk), FREE)?;
+                } else {
+                    self.vacant.insert(chunk, 1);
                 }
             }
         }

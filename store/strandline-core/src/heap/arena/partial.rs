@@ -19,7 +19,7 @@ impl Arena {
             let Some(chunk) = self.partial[class].pop_front() else { break };
             match Chunk::decode(tx.hint(table(tx.layout(), chunk))) {
                 Some(Chunk::Small { class: now, arena }) if arena == self.index => {
-                    if now != class || !tx.saves_nothing_in(chunk) || room(tx, chunk, division) < least {
+                    if now != class || tx.avoids(chunk) || room(tx, chunk, division) < least {
                         self.partial[now].push_back(chunk);
                         continue;
                     }

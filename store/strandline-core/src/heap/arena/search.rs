@@ -58,7 +58,7 @@ impl Arena {
                 Some(Chunk::Small { class, arena }) => (class, arena),
                 _ => continue,
             };
-            if !self.may_use(arena) || self.cursors[of].chunk == chunk + 1 || !tx.saves_nothing_in(chunk) {
+            if !self.may_use(arena) || self.cursors[of].chunk == chunk + 1 || tx.avoids(chunk) {
                 continue;
             }
             let division = Division::new(tx.layout(), of);
