@@ -96,7 +96,7 @@ pub enum What {
     Ycsb,
     /// Puts and gets of large values, by one thread
     Large,
-    /// Rows in random order, in order, and sorted ones in the way that a store has for them: rows per second
+    /// Rows in random order, the same in one transaction, rows in order, and sorted ones in the way that a store has for them: rows per second
     Loads,
     /// As many rows again in one transaction, and gets by another thread meanwhile
     Transaction,

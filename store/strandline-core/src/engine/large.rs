@@ -91,7 +91,7 @@ pub(super) struct Large {
     last_page: (u64, usize),
     /// For each chunk whose word in the table has changed, whether the chunk was free before.
     chunks: HashMap<u64, bool>,
-    /// The chunks with blocks that were in use before and that the transaction has freed.
+    /// The chunks that were not free before, and in which the transaction has freed blocks.
     freed_in: HashSet<u64>,
     /// True while the journal gets another chunk.
     is_extending: bool,
@@ -114,7 +114,7 @@ impl Large {
         })
     }
 
-    /// Returns whether this transaction has freed blocks of `chunk` that were in use before it.
+    /// Returns whether `chunk` was not free before this transaction, which has freed blocks in it.
     pub fn has_freed_in(&self, chunk: u64) -> bool {
         self.freed_in.contains(&chunk)
     }
@@ -279,8 +279,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Notes that blocks of `chunk` are freed. Returns whether they were in use before the transaction, so that what they had would have to be saved
-    /// if they were used again.
+    /// Notes that blocks of `chunk` are freed. Returns whether the chunk is to be avoided, since what it has would have to be saved.
     #[cold]
     pub(super) fn note_freed_large(&mut self, chunk: u64) -> bool {
         let Some(large) = self.large.as_mut().filter(|large| large.chunks.get(&chunk) != Some(&true)) else {

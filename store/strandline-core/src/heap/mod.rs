@@ -104,11 +104,12 @@ pub trait Access {
     fn was_free(&self, _chunk: u64) -> bool {
         true
     }
-    /// Notes that blocks of `chunk` are freed. Returns whether the transaction would have to save their contents if it used them again.
+    /// Notes that blocks of `chunk` are freed. Returns whether the transaction avoids the chunk from now on; then no other transaction runs.
     fn note_freed(&mut self, _chunk: u64) -> bool {
         false
     }
-    /// Returns whether this transaction takes blocks of `chunk` only if there is no other room, since it has freed some of them itself.
+    /// Returns whether this transaction takes blocks of `chunk` only if there is no other room, since it has freed some and would have to save what they
+    /// had.
     fn avoids(&self, _chunk: u64) -> bool {
         false
     }

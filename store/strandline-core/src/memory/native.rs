@@ -490,18 +490,18 @@ impl Memory for Native {
     fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
         places.sort_unstable();
         let bytes = words as u64 * 8;
-        let (mut run, mut runs) = (0..0, 0);
+        let (mut run, mut runs) = (0..0_u64, 0);
         let read = |run: &Range<u64>| self.persistent.mapping.read_ahead(run.start, run.end - run.start);
         for place in places {
-            let end = place.offset() + bytes;
-            if place.offset() > run.end + super::PAGE_BYTES {
+            let end = place.offset().saturating_add(bytes);
+            if place.offset() > run.end.saturating_add(super::PAGE_BYTES) {
                 read(&run);
                 (run, runs) = (place.offset()..end, runs + 1);
             }
             run.end = run.end.max(end);
         }
         if runs == 1 {
-            run.end += further;
+            run.end = run.end.saturating_add(further);
         }
         read(&run);
     }

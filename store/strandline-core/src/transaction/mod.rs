@@ -543,7 +543,7 @@ pub trait Transaction: Read {
     /// Returns whether a block of `bytes` bytes or more begins at `at`.
     ///
     /// # Errors
-    /// Returns the errors of [`Transaction::block`].
+    /// Returns an error after a conflict.
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         has_room(self, at, bytes)
     }
@@ -623,6 +623,5 @@ pub(crate) fn has_room(
     at: PersistentAddress,
     bytes: u64,
 ) -> Result<bool, Abort> {
-    // The first call may return a size that a conflicting transaction has given the block since, so this asks again.
-    Ok(tx.block(at)? >= bytes || tx.find_block(at)?.is_some_and(|found| found >= bytes))
+    Ok(tx.find_block(at)?.is_some_and(|found| found >= bytes))
 }

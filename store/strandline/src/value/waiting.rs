@@ -14,7 +14,7 @@ use strandline_core::transaction::{Abort, Transaction};
 /// The pairs of all maps wait until they take this share of the memory that the pool may take for copies of pages, or this number of bytes.
 const SHARE_OF_MEMORY: u64 = 4;
 const MOST_BYTES: u64 = 1 << 30;
-/// The same for a pool that has no copies of pages.
+/// The bound in bytes for a pool that has no copies of pages.
 const BYTES_WITHOUT_COPIES: u64 = 256 << 20;
 /// The pairs of at most this number of maps wait.
 const MOST_MAPS: usize = 16;

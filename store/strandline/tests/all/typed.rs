@@ -81,6 +81,35 @@ struct List<'p> {
     first: Option<Ptr<'p, Node<'p>>>,
 }
 
+#[derive(Persist)]
+struct NodeAndRows<'p> {
+    node: Ptr<'p, Node<'p>>,
+    rows: OrderedMap<'p, u64, Vec<u8>>,
+}
+
+#[test]
+fn a_pointer_whose_node_a_large_transaction_has_freed_dangles() {
+    let (_folder, store) = store::<NodeAndRows>(|tx| {
+        Ok(NodeAndRows { node: Ptr::new(tx, &Node { value: 1, next: None })?, rows: OrderedMap::new(tx)? })
+    });
+    let dangles = |result: Result<()>| {
+        assert!(matches!(&result, Err(Error::Dangling { expected: "Node", .. })), "{result:?}");
+    };
+    let mut runs = 0;
+    store
+        .write(|tx, root| {
+            runs += 1;
+            let NodeAndRows { node, rows } = root.get(tx)?;
+            node.free(tx)?;
+            (0..20_000).try_for_each(|key| rows.set(tx, &key, &vec![1; 100]))
+        })
+        .unwrap();
+    assert!(runs > 1, "the transaction fits the log");
+    dangles(store.read(|tx, root| root.get(tx)?.node.get(tx).map(drop)));
+    dangles(store.write(|tx, root| root.get(tx)?.node.free(tx).map(drop)));
+    dangles(store.write(|tx, root| root.get(tx)?.node.set(tx, &Node { value: 1, next: None })));
+}
+
 #[test]
 fn a_list_of_pointers_and_what_dangling_ones_can_do() {
     let (_folder, store) = store::<List>(|_| Ok(List { first: None }));

@@ -13,8 +13,9 @@
 //!
 //! Only if all of this finds nothing and the pool is used to its end is the whole table searched.
 //!
-//! A large transaction saves what it overwrites, except in chunks that were free when it began. So it uses blocks that it has freed itself only if
-//! there is no other room, and marks a chunk as free in the table when it frees the last block: the next large transaction saves nothing there.
+//! A large transaction saves what it overwrites, except in chunks that were free when it began. So it takes no blocks from chunks in which it has freed
+//! some, unless there is no other room or they are at the cursor. A chunk whose last block it frees is marked as free in the table: the next large
+//! transaction saves nothing there.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -52,6 +53,8 @@ struct Arena {
     vacant: Runs,
     /// First chunks and lengths of runs that were taken lately. They are vacant if the transaction was rolled back.
     taken: Vec<(u64, u64)>,
+    /// First chunks and lengths of runs that a large transaction has freed. It does not use them, and later ones do.
+    emptied: Vec<(u64, u64)>,
     /// The number of words of the table that the arena has looked at, from the beginning.
     seen: u64,
     /// The word of the table, below `seen`, from which the hand moves on.
@@ -150,6 +153,7 @@ impl Arena {
             listed: ChunkSet::default(),
             vacant: Runs::default(),
             taken: Vec::new(),
+            emptied: Vec::new(),
             seen: 0,
             hand: 0,
             refused: None,
@@ -300,11 +304,14 @@ impl Arena {
                     .and_then(|is_freed| if is_freed { Ok(()) } else { Err(tx.fail(invalid())) })
             }
             Some(Chunk::Large { chunks }) if at == base && chunk + chunks <= layout.chunk_count => {
-                let is_of_use = !tx.note_freed(chunk);
+                let mut is_avoided = false;
                 for number in chunk..chunk + chunks {
+                    is_avoided |= tx.note_freed(number);
                     tx.write(table(&layout, number), FREE)?;
                 }
-                if is_of_use {
+                if is_avoided {
+                    self.emptied.push((chunk, chunks));
+                } else {
                     self.vacant.insert(chunk, chunks);
                 }
                 Ok(())
@@ -332,8 +339,8 @@ impl Arena {
         if class == extents::CLASS {
             tx.note_vacated(base.byte(division.header + number * PAGE_BYTES), count * PAGE_BYTES);
         }
-        let would_be_saved = tx.note_freed(chunk);
-        if arena == self.index && !would_be_saved {
+        let is_avoided = tx.note_freed(chunk);
+        if arena == self.index && !is_avoided {
             self.list(class, chunk);
         }
         // This transaction cannot use pages of extents that it has freed itself. The hand finds them later.
@@ -341,8 +348,10 @@ impl Arena {
         if used == bits && is_of_use && self.cursors[class].chunk != chunk + 1 {
             let is_used = |other| other != word && tx.hint(base.word_inside(other)) != 0;
             if !(0..division.words()).any(is_used) {
-                if would_be_saved {
+                if is_avoided {
+                    // No other transaction runs, so that the hints are what the bitmap has.
                     tx.write(table(tx.layout(), chunk), FREE)?;
+                    self.emptied.push((chunk, 1));
                 } else {
                     self.vacant.insert(chunk, 1);
                 }

@@ -23,6 +23,9 @@ impl Arena {
 
     /// Advances through the unseen part of the table to the first free chunk.
     pub(super) fn look_ahead<A: Access>(&mut self, tx: &A) {
+        if self.emptied.first().is_some_and(|&(first, _)| !tx.avoids(first)) {
+            self.taken.append(&mut self.emptied);
+        }
         for (first, length) in std::mem::take(&mut self.taken) {
             if tx.hint(table(tx.layout(), first)) == FREE {
                 self.vacant.insert(first, length);
@@ -33,7 +36,7 @@ impl Arena {
         self.seen = self.seen.min(reached);
         while self.seen < reached {
             let word = tx.hint(table(tx.layout(), self.seen));
-            if word == FREE {
+            if word == FREE && !tx.avoids(self.seen) {
                 break;
             }
             self.learn(self.seen, word);
@@ -50,7 +53,7 @@ impl Arena {
             self.hand = chunk + 1;
             let (of, arena) = match Chunk::decode(tx.hint(table(tx.layout(), chunk))) {
                 Some(Chunk::Free) => {
-                    if tx.was_free(chunk) {
+                    if !tx.avoids(chunk) {
                         self.vacant.insert(chunk, 1);
                     }
                     continue;

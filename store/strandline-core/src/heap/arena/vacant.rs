@@ -56,7 +56,7 @@ impl Arena {
             }
             let (chunk, first) = (self.seen + length, self.seen);
             let word = tx.hint(table(tx.layout(), chunk));
-            if word == FREE && tx.read(table(tx.layout(), chunk))? == FREE {
+            if word == FREE && !tx.avoids(chunk) && tx.read(table(tx.layout(), chunk))? == FREE {
                 length += 1;
                 if length == chunks {
                     self.seen = chunk + 1;

@@ -1,7 +1,7 @@
 //! How pairs of a batch are merged with the leaves to which they belong: new leaves take the place of some that follow each other under one inner page.
 //!
-//! The old leaves stay as they are. So a large transaction, which sets most batches, has neither undo records nor versions to keep of them, and new leaves
-//! need neither, since they are in memory that was free before.
+//! The old leaves stay as they are. So a large transaction, which sets most batches, has neither undo records nor versions to keep of them. It puts most
+//! of the new leaves into chunks that were free, which need neither.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -20,7 +20,7 @@ const DENSE: usize = 2;
 /// The largest number of pairs that are merged at once.
 const MOST_PAIRS: usize = 1 << 13;
 
-/// The number of merges that read their leaves ahead after one has waited for the file. Pages that are in memory cost a needless read then.
+/// The number of merges that read their leaves ahead after one has waited for the file. The first merge after them finds out whether that is still of use.
 const READ_AHEAD: u32 = 64;
 
 /// Cells in the order of their keys, which are in the page.

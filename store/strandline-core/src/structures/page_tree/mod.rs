@@ -27,7 +27,8 @@
 //! *Removal.* A page that is less than a quarter full is merged with a sibling if both together fill at most three quarters of a page. No
 //! leaf except the root is empty, and an inner root has at least two children.
 //!
-//! *Batches* of pairs are sorted before they are set. Where there are several for each leaf, new leaves take the place of those under an inner page.
+//! *Batches* of pairs are sorted before they are set. Where there are several for each leaf, new ones take the place of leaves that follow
+//! each other under an inner page.
 //!
 //! *Bulk loads* of sorted pairs fill new leaves and add each behind the others when it is full.
 //!
