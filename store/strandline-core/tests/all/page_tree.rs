@@ -316,6 +316,65 @@ fn ranges(tx: &mut impl Read, tree: PageTree, model: &Model, key: &[u8]) -> Resu
     Ok(())
 }
 
+/// A list of pairs, in the order of their keys, with their numbers in the order in which they are set or removed.
+fn order(all: &[Pair], how: u64, random: &mut fastrand::Rng) -> Vec<usize> {
+    let mut numbers: Vec<usize> = (0..all.len()).collect();
+    match how {
+        0 => {}
+        1 => numbers.reverse(),
+        _ => random.shuffle(&mut numbers),
+    }
+    numbers
+}
+
+#[test]
+fn pairs_that_were_added_in_any_order_can_be_removed_in_any_order() {
+    for round in 0..36 {
+        let mut random = fastrand::Rng::with_seed(round);
+        let page_bytes = [4096, 1024][round as usize / 9 % 2];
+        let (pool, mut worker, tree) = tree(page_bytes);
+        // Enough for several inner pages, with keys and values of one size, or of several.
+        let words = [13, 4, 1, 0][round as usize % 4];
+        let all: Vec<Pair> = (0..7000_u64)
+            .map(|number| {
+                let longer = if round % 5 == 4 { random.usize(..30) } else { 0 };
+                let key = [&number.to_be_bytes()[..], &vec![1; longer]].concat();
+                (key, vec![number; words + longer / 8])
+            })
+            .collect();
+        let (fill, empty) = (round % 3, round / 3 % 3);
+        if round % 2 == 0 || fill != 0 {
+            for numbers in order(&all, fill, &mut random).chunks(500) {
+                let set = worker.run(|tx| {
+                    numbers.iter().try_for_each(|&number| {
+                        let (key, value) = &all[number];
+                        tree.set(tx, key, value, 8 * value.len() as u64)
+                    })
+                });
+                set.unwrap();
+            }
+        } else {
+            let all: Vec<_> = all.iter().map(|(key, value)| (key, value)).collect();
+            worker.run(|tx| load(tx, tree, &all)).unwrap();
+        }
+        let mut rest = all.len() as u64;
+        for numbers in order(&all, empty, &mut random).chunks(500) {
+            let removed = worker.run(|tx| {
+                numbers.iter().try_for_each(|&number| {
+                    let place = tree.locate(tx, &all[number].0)?;
+                    assert!(place.cell.is_some(), "round {round}");
+                    tree.remove(tx, place, &all[number].0)
+                })
+            });
+            removed.unwrap_or_else(|error| panic!("round {round}, {rest} pairs: {error}"));
+            rest -= numbers.len() as u64;
+            assert_eq!(worker.view(|tx| tree.check(tx)).unwrap(), rest, "round {round}");
+        }
+        worker.run(|tx| tree.destroy(tx)).unwrap();
+        assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
+    }
+}
+
 #[test]
 fn loads_make_the_tree_that_insertions_make() {
     for (round, page_bytes) in (0..30).zip([512, 4096, 1024].into_iter().cycle()) {

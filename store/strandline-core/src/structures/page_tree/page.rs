@@ -413,6 +413,17 @@ impl Page {
         self.store_counts(tx)
     }
 
+    /// Overwrites a cell of the page with one that is not larger.
+    pub fn overwrite(&mut self, tx: &mut impl Transaction, old: Cell, new: &CellWords) -> Result<(), Abort> {
+        KIND.check_block(tx, self.at, self.words)?;
+        let Some(rest) = old.words().checked_sub(new.len() as u64) else {
+            return Err(KIND.damaged(tx, self.at, "a cell that is too small"));
+        };
+        tx.write_range(old.at(), new)?;
+        self.garbage += rest;
+        self.store_counts(tx)
+    }
+
     /// Removes the slot of the cell at a place, and counts the cell's words as garbage. The caller stores the page.
     fn forget(&mut self, tx: &mut impl Read, slots: &mut Slots, place: Place) -> Result<(), Abort> {
         let Some(offset) = slots.at(place) else {

@@ -122,7 +122,7 @@ impl PageTree {
         let child = first.child(tx)?;
         let cell = child_cell(tx, self.most_words, &[], child)?;
         first.free_outside(tx)?;
-        parent.remove(tx, slots, slots.number(0))?;
-        parent.put_all(tx, slots, 0, &[cell])
+        // Without its key it is not larger. To remove it and put it in again might take a slot word for which there is no room.
+        parent.overwrite(tx, first, &cell)
     }
 }
