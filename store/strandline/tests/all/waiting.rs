@@ -302,30 +302,54 @@ fn pairs_are_merged_with_those_of_the_map() {
     }
 }
 
+const THIRD: u64 = 20_000;
+
+/// Sets every third key in one transaction, from `first` on. Returns the versions that were kept when all pairs were stored.
+fn set_third(store: &Store<Maps<'static>>, first: u64) -> u64 {
+    let mut usage = None;
+    let set = store.write(|tx, root| {
+        let map = root.get(tx)?.one;
+        (0..THIRD).try_for_each(|key| map.set(tx, &(3 * key + first), &vec![3; 100]))?;
+        assert_eq!(map.get(tx, &first)?, Some(vec![3; 100]));
+        usage = Some(store.snapshot_usage()?);
+        Ok(())
+    });
+    set.unwrap();
+    let usage = usage.unwrap();
+    // The transaction's own snapshot.
+    assert_eq!((usage.snapshots, usage.ended), (1, 0));
+    usage.versions
+}
+
 #[test]
 fn few_versions_are_kept_of_pages_that_are_merged() {
-    const ROWS: u64 = 20_000;
-    let (_folder, store) = store::<Stm>(Domain::Sync, 64 << 20);
-    let set = |first: u64| {
-        let mut usage = None;
-        let set = store.write(|tx, root| {
-            let map = root.get(tx)?.one;
-            (0..ROWS).try_for_each(|key| map.set(tx, &(3 * key + first), &vec![3; 100]))?;
-            assert_eq!(map.get(tx, &first)?, Some(vec![3; 100]));
-            usage = Some(store.snapshot_usage()?);
-            Ok(())
-        });
-        set.unwrap();
-        usage.unwrap()
-    };
-    set(0);
-    // The second one of these finds the pages that the first one has freed.
-    for first in [1, 2] {
-        let usage = set(first);
-        // The transaction's own snapshot.
-        assert_eq!((usage.snapshots, usage.ended), (1, 0));
-        let lines = 100 * ROWS / 64;
-        assert!(usage.versions < lines / 4, "{usage:?}, each {ROWS} rows have {lines} lines");
+    let lines = 100 * THIRD / 64;
+    for reopened in [false, true] {
+        let (folder, mut store) = store::<Stm>(Domain::Sync, 64 << 20);
+        let change_other = |sets: bool| {
+            let done = store.write(|tx, root| {
+                let other = root.get(tx)?.other;
+                (0..6_000).try_for_each(|key| match sets {
+                    true => other.set(tx, &key, &vec![3; 100]),
+                    false => other.remove(tx, &key).map(drop),
+                })
+            });
+            done.unwrap();
+        };
+        change_other(true);
+        set_third(&store, 0);
+        // The chunks before those of the map become free.
+        change_other(false);
+        if reopened {
+            store.close().unwrap();
+            let options = Options { domain: Domain::Sync, ..Options::default() };
+            store = Store::open_existing(folder.path().join("pool"), &options).unwrap();
+        }
+        // The second one of these finds the pages that the first one has freed.
+        for first in [1, 2] {
+            let versions = set_third(&store, first);
+            assert!(versions < lines / 4, "{versions} versions, each {THIRD} rows have {lines} lines");
+        }
+        assert_eq!(store.read(|tx, root| root.get(tx)?.one.len(tx)).unwrap(), 3 * THIRD);
     }
-    assert_eq!(store.read(|tx, root| root.get(tx)?.one.len(tx)).unwrap(), 3 * ROWS);
 }
