@@ -12,7 +12,7 @@ use crate::sync::SharedLog;
 
 use super::{Control, Engine, Over, RETRIES_AT_ONCE, SERIAL_AFTER, Setup, State, Stm, renew};
 use crate::transaction::{
-    Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Tally, Transaction, has_room,
+    Abort, Concurrency, Lock, OptimisticSearch, Plain, Read, Runner, Statistics, Tally, Transaction,
 };
 
 /// A worker: a leased log and an arena of the heap, with which one thread runs transactions on a pool. Dropping it returns both.
@@ -576,7 +576,7 @@ impl<C: Control> Transaction for Tx<C> {
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         match heap::seen_block(&self.engine, at) {
             Some(seen) if seen >= bytes => Ok(true),
-            _ => has_room(self, at, bytes),
+            _ => Ok(self.find_block(at)?.is_some_and(|found| found >= bytes)),
         }
     }
 }

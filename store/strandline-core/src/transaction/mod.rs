@@ -543,7 +543,7 @@ pub trait Transaction: Read {
     /// Returns whether a block of `bytes` bytes or more begins at `at`.
     ///
     /// # Errors
-    /// Returns an error after a conflict.
+    /// Returns an error after a conflict. May return those of [`Transaction::block`].
     fn has_room(&mut self, at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
         has_room(self, at, bytes)
     }
@@ -618,10 +618,7 @@ pub trait Transaction: Read {
 
 /// See [`Transaction::has_room`].
 #[inline(never)]
-pub(crate) fn has_room(
-    tx: &mut (impl Transaction + ?Sized),
-    at: PersistentAddress,
-    bytes: u64,
-) -> Result<bool, Abort> {
-    Ok(tx.find_block(at)?.is_some_and(|found| found >= bytes))
+fn has_room(tx: &mut (impl Transaction + ?Sized), at: PersistentAddress, bytes: u64) -> Result<bool, Abort> {
+    // The first call may return a size that a conflicting transaction has given the block since, so this asks again.
+    Ok(tx.block(at)? >= bytes || tx.find_block(at)?.is_some_and(|found| found >= bytes))
 }
