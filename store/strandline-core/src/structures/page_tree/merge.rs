@@ -179,8 +179,6 @@ impl Batch {
         if let Some(end) = &end {
             pairs = &pairs[..count_before(pairs, end)];
         }
-        let is_outside = |&(_, place): &(u64, usize)| is_key_outside(tree.most_words, self.pair(place).0);
-        pairs = &pairs[..pairs.iter().position(is_outside).unwrap_or(pairs.len())];
         let mut slots = parent.slots(tx)?;
         let (mut children, mut key, mut has_last) = (Vec::new(), Vec::new(), end.is_none());
         for offset in slots.offsets_of(number..usize::MAX) {
@@ -215,6 +213,8 @@ impl Batch {
             // Pairs behind all others are set one by one, which leaves full pages behind.
             pairs = &pairs[..count_before(pairs, key_of(&old.words[last.clone()]))];
         }
+        let is_outside = |&(_, place): &(u64, usize)| is_key_outside(tree.most_words, self.pair(place).0);
+        pairs = &pairs[..pairs.iter().position(is_outside).unwrap_or(pairs.len())];
         if pairs.len() < DENSE * leaves.len() {
             return Ok(0);
         }
