@@ -279,7 +279,7 @@ impl<C: Control> Engine<C> {
         Ok(())
     }
 
-    /// Notes that blocks of `chunk` are freed. Returns whether the chunk is to be avoided, since what it has would have to be saved.
+    /// Notes that blocks of `chunk` are freed. Returns whether the transaction avoids the chunk, because it would have to save what is there.
     #[cold]
     pub(super) fn note_freed_large(&mut self, chunk: u64) -> bool {
         let Some(large) = self.large.as_mut().filter(|large| large.chunks.get(&chunk) != Some(&true)) else {

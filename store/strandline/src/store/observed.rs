@@ -47,8 +47,8 @@ type Writes<'b, R, C, E> = dyn for<'p> FnMut(&Tx<'p, C>, Ptr<'p, <R as Root>::At
 type Reads<'b, R, C, E> = dyn for<'p> FnMut(&View<'p, C>, Ptr<'p, <R as Root>::At<'p>>) -> Result<(), E> + 'b;
 
 impl<R: Root, C: Control<Memory = Native>> Store<R, C> {
-    /// Runs `body` as a transaction that may write, and reports it to `observer`. Returns its result, and a ticket. Whatever the closure, the
-    /// transaction is compiled once.
+    /// Runs `body` as a transaction that may write, and reports it to `observer`. Returns its result, and a ticket. The transaction
+    /// is compiled once for all closures.
     #[track_caller]
     pub(crate) fn observed_write<T, E: From<strandline_core::Error>>(
         &self,
