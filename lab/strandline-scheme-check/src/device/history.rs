@@ -194,7 +194,7 @@ impl History {
     /// Returns what is wrong with the recovered pool.
     pub fn recover(&mut self) -> Result<Rc<DeviceWorld>, String> {
         let mut attempt = 0;
-        self.pool.verify(true)?;
+        self.pool.verify()?;
         if self.rng.bool() {
             self.rot()?;
         }
@@ -212,7 +212,7 @@ impl History {
                     self.journal.note(|| format!("recovered: {report:?}"));
                     self.counts.states += 1;
                     self.oracle.judge(&world, report.watermark)?;
-                    self.pool.verify(false)?;
+                    self.pool.verify()?;
                     self.check(&world)?;
                     if self.rng.u8(..4) == 0 {
                         self.read_only()?;

@@ -326,26 +326,22 @@ impl Pool {
         device.without_flush(self.omitted == Some(Step::SyncChecksumFlush))
     }
 
-    /// Compares the heap file with its checksums; if it `is_unrecovered`, without the pages that recovery will write. Reads the contents directly, so
-    /// that no fault affects the comparison.
+    /// Compares the heap file with its checksums, without the pages that are in the log. Reads the contents directly, so that no fault affects the
+    /// comparison.
     ///
     /// # Errors
     /// Returns the differences.
-    pub fn verify(&self, is_unrecovered: bool) -> std::result::Result<(), String> {
+    pub fn verify(&self) -> std::result::Result<(), String> {
         if !self.has_checksums {
             return Ok(());
         }
-        self.device.without_faults(|| self.verify_unfaulted(is_unrecovered))
+        self.device.without_faults(|| self.verify_unfaulted())
     }
 
-    fn verify_unfaulted(&self, is_unrecovered: bool) -> std::result::Result<(), String> {
-        let left_out = if is_unrecovered {
-            let world = self.open(1);
-            let pages = self.log_as_found().logged_pages(&self.main(&world));
-            pages.map_err(|error| format!("what the log has is not found: {error:#}"))?
-        } else {
-            HashSet::new()
-        };
+    fn verify_unfaulted(&self) -> std::result::Result<(), String> {
+        let world = self.open(1);
+        let pages = self.log_as_found().logged_pages(&self.main(&world));
+        let left_out = pages.map_err(|error| format!("what the log has is not found: {error:#}"))?;
         let verifier = Verifier::new(&*self.device, &IDENTITY.pool, &self.layout);
         match verifier.and_then(|mut verifier| verifier.damaged_pages(&left_out)) {
             Ok(damaged) if damaged.is_empty() => Ok(()),

@@ -213,6 +213,11 @@ impl AlignedBuffer {
             *self = Self::new(length);
         }
     }
+
+    /// Shortens the buffer to `length` bytes, unless it is shorter.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
 }
 
 impl std::ops::Deref for AlignedBuffer {

@@ -22,7 +22,7 @@ use crate::memory::{LINE_BYTES, LINE_WORDS, Memory, PersistentAddress, Space, St
 
 use super::block::to_bytes;
 use super::shared_log::{Failure, SharedLog};
-use super::slot::CheckpointSlot;
+use super::slot::{CheckpointSlot, Inherited};
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 use crate::memory::latch::{load_in_order, lock, unlock};
 
@@ -345,7 +345,9 @@ impl SharedLog {
         let generation = memory.load(self.generation()) + 1;
         let (nonce, life) = (self.identity.nonce, memory.load(self.life()));
         let ring = self.ring_blocks(memory);
-        CheckpointSlot { generation, start, watermark, nonce, life, ring }
+        let end = memory.load(self.inherited_end());
+        let inherited = (start < end).then(|| Inherited { life: memory.load(self.inherited_life()), end });
+        CheckpointSlot { generation, start, watermark, nonce, life, ring, inherited }
             .write(device, older, &self.identity.pool)
             .map_err(|error| self.poison(memory, Failure::SlotWrite, &error))?;
         if !memory.omitted(Step::SyncSlotFlush) {

@@ -99,10 +99,22 @@ impl SharedLog {
         false
     }
 
-    /// Marks these pages, to which recovery has stored, as private.
+    /// Marks these pages as private.
     pub(super) fn mark_private<M: Memory>(&self, memory: &M, pages: &[u64]) {
-        let marked = pages.iter().filter(|&&page| self.mark(memory, PRIVATE, page)).count();
-        memory.fetch_add(self.count(PRIVATE), marked as u64);
+        self.mark_all(memory, PRIVATE, pages);
+    }
+
+    /// Marks these pages, to which recovery has stored, as dirty and private. Returns how many are dirty now.
+    pub(super) fn mark_recovered<M: Memory>(&self, memory: &M, pages: &[u64]) -> u64 {
+        self.mark_private(memory, pages);
+        let active = memory.load(self.active_bitmap());
+        self.mark_all(memory, active, pages);
+        memory.load(self.count(active))
+    }
+
+    fn mark_all<M: Memory>(&self, memory: &M, which: u64, pages: &[u64]) {
+        let marked = pages.iter().filter(|&&page| self.mark(memory, which, page)).count();
+        memory.fetch_add(self.count(which), marked as u64);
     }
 
     /// Returns the address of the number of private pages.

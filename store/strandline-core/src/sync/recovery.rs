@@ -5,25 +5,32 @@
 //! 1. Take (generation, S, W) from the newest valid checkpoint slot. The other slot may be damaged, though not by a crash, since a slot is in one
 //!    sector. Then nothing in the log may follow the blocks that the valid slot leads to; otherwise the damaged slot may have been the newer one,
 //!    which is an error.
-//! 2. From S on, blocks are accepted as long as checksum and exact number fit. A read error is an error, not the end of the log. The first block that
-//!    does not fit, e, is the end, unless one of the next 2 F places has a block of this life, with a number above e, whose D is above e: such a D
-//!    proves that e was durable. A block there with a G above the slot's generation proves that a newer slot was durable. Both are damage. (F is the
-//!    most blocks of one write. One write may be in flight behind e and leave holes. Blocks that follow e within one write prove nothing, and at most
-//!    one more write begins behind it.) This cannot detect that the very last write is lost. A last transaction without commit record is dropped.
-//!    Everything is checked before anything is written.
+//! 2. From S on, blocks are accepted as long as checksum, exact number and life fit. A read error is an error, not the end of the log. The first block
+//!    that does not fit, e, is the end, unless one of the next 2 F places has a block of this life, with a number above e, whose D is above e: such a
+//!    D proves that e was durable. A block there with a G above the slot's generation proves that a newer slot was durable, and the slot itself proves
+//!    that the blocks were durable which its life has inherited. All of this is damage. (F is the most blocks of one write. One write may be in flight
+//!    behind e and leave holes. Blocks that follow e within one write prove nothing, and at most one more write begins behind it.) This cannot detect
+//!    that the very last write is lost. A last transaction without commit record is dropped. Everything is checked before anything is written.
 //! 3. Write the slot and the accepted blocks again in place, with the same bytes, durably. What was read may be only in the page cache, where a
 //!    killed process or a failed flush has left it, and a power failure would remove it. (The slot is written too, because the next slot overwrites
 //!    the other one, which may be the only one on the medium. If sectors are written atomically this is not necessary, but it costs only one write.)
 //! 4. If a large transaction was interrupted, restore its journal's granules (`large_transactions.rs`). Replay the transactions into memory
-//!    in portions, and write each page that they store to, changed or not, to the heap file; flush. Release written pages over the memory bound.
-//!    Unchanged pages are written as well, because new contents that are already visible may be only in the page cache. The same holds for the file's
-//!    length: if the file is longer than necessary, its last page is written again.
-//! 5. Write the new life durably to the log's header. Then write a slot with S + N, the highest accepted TxID and this life over the older slot;
-//!    flush. Each block number of an earlier life is below the S + N of its durable slot and is marked with another life, so that no remaining block
-//!    can ever fit again ([`block`](super::block)).
+//!    in portions, and mark each page that they store to, changed or not, as dirty. Unchanged pages count as well, because new contents that are
+//!    already visible may be only in the page cache. The same holds for the file's length: if the file is longer than necessary, its last page is
+//!    written again.
+//! 5. Write the new life durably to the log's header. Then write a slot over the older one; flush. Which slot depends:
+//!    - *Usually* the new life inherits the accepted blocks: the slot has the same S and W, the new life, the one before it, and e. The log goes on
+//!      with block e, and the next checkpoint writes the dirty pages. So a restart takes as long as reading the log and replaying it.
+//!    - If some of the accepted blocks were inherited before, if there was a journal, if blocks were dropped because of damage, or if more pages are
+//!      dirty than memory may hold, the pages are written and flushed *before* the header. The slot has S + N and the highest accepted TxID.
 //!
-//! Only then does open return. After a crash at any point, recovery repeats everything with the same result, because the old slot and its blocks
-//! remain valid until the new slot is durable.
+//! In the second case each block number of an earlier life is below the S + N of its durable slot, so that no remaining block can ever fit again.
+//! In the first case blocks of the life before may remain at the 2 F numbers from e on, where writes were in flight. They do not fit because of
+//! their life: the new one is none of those that blocks in these places have. What a transaction without commit record has left in the inherited
+//! blocks is dropped by each later recovery too, and does not become a part of the new life's first transaction.
+//!
+//! Only then does open return. After a crash before the slot is durable, recovery repeats everything with the same result, because the old slot and
+//! its blocks remain valid. After a later one, recovery begins at the same S or behind it.
 //!
 //! A process that opens the pool for reading does 1 and 2, and replays into its own mapping. It writes nothing.
 
@@ -38,8 +45,8 @@ use crate::memory::{Memory, PersistentAddress, Step};
 use crate::scheme::check_transaction;
 
 use super::SyncParameters;
-use super::block::{self, BLOCK_BYTES, BlockHead, CREATION, FIRST_BLOCK, Lives, LogIdentity};
-use super::checkpoint::copy_page;
+use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
+use super::checkpoint::{Haste, copy_page};
 use super::damage::{LogDamage, proves_damage};
 use super::group_flush::WRITE_BLOCKS;
 use super::repair::highest_block;
@@ -48,12 +55,12 @@ use super::shared_log::SharedLog;
 use super::slot::CheckpointSlot;
 use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 
-/// Number of blocks that are read or written at a time.
-const BATCH_BLOCKS: u64 = 256;
-/// Number of blocks that are rewritten with one durable write, since each such write waits for the device to flush.
-const AGAIN_BLOCKS: u64 = 4096;
-/// Number of pages that are written at a time.
-const BATCH_PAGES: usize = 256;
+/// Number of blocks that are read first.
+const FIRST_BLOCKS: u64 = 256;
+/// Number of blocks that are read at a time after those, and written again with one durable write, which waits for the device to flush.
+const BATCH_BLOCKS: u64 = 4096;
+/// Number of pages that a journal restores at a time.
+const BATCH_PAGES: u64 = 256;
 /// The most pages that are replayed at a time, because they are in memory together. A page that is stored to several times counts repeatedly.
 const REPLAYED_PAGES: u64 = 16384;
 /// The most words that are replayed at a time.
@@ -89,8 +96,8 @@ pub struct SyncRecoveryReport {
     pub dropped: u64,
     /// Words stored home by replaying.
     pub words: u64,
-    /// Number of 4 KB pages of these words, which were written to the heap file unless the pool is open for reading only. The log is replayed in
-    /// portions, and a page counts in each portion that has stored to it.
+    /// Number of 4 KB pages of these words. Usually the next checkpoint writes them. The log is replayed in portions, and a page counts in each
+    /// portion that has stored to it.
     pub pages: u64,
     /// The highest accepted TxID. New TxIDs begin above it.
     pub watermark: u64,
@@ -113,13 +120,23 @@ struct Found {
     slot: CheckpointSlot,
     /// The newest slot's index.
     index: u64,
-    /// The accepted blocks, from S on.
-    blocks: Vec<u8>,
-    /// Number of words from committed transactions. They come first.
-    committed: u64,
+    /// The accepted blocks, from S on, in parts that are each in one piece in the ring.
+    blocks: Vec<AlignedBuffer>,
+    /// Number of words from committed transactions in the inherited blocks, and in the others. They come first there.
+    committed: [u64; 2],
+    /// The lives of the blocks that were found behind the accepted ones, where writes may have been in flight.
+    lives_behind: Vec<u64>,
     /// The journal of a large transaction that was interrupted.
     journal: Option<Journal>,
     report: SyncRecoveryReport,
+}
+
+impl Found {
+    /// Returns whether the next life can inherit the accepted blocks, and there are any.
+    fn can_be_inherited(&self) -> bool {
+        let Self { slot, journal, report, .. } = self;
+        slot.inherited.is_none() && journal.is_none() && report.lost_blocks == 0 && report.replayed != 0
+    }
 }
 
 fn cannot(what: &str, file: DeviceFile) -> impl FnOnce(io::Error) -> Error {
@@ -149,7 +166,7 @@ pub fn create(
     // Writes both slots, so that no slot of an earlier log remains. The one with the higher generation counts.
     for (index, generation) in [(1, 1), (0, 2)] {
         let (start, nonce, life) = (FIRST_BLOCK, identity.nonce, CREATION);
-        CheckpointSlot { generation, start, watermark, nonce, life, ring }
+        CheckpointSlot { generation, start, watermark, nonce, life, ring, inherited: None }
             .write(device, index, &identity.pool)
             .map_err(cannot("write", heap))?;
     }
@@ -211,9 +228,12 @@ pub(crate) fn is_older_log(device: &dyn Device, pool: &[u8; 16]) -> io::Result<b
 /// Checks a sequence of records, and counts the words that they write.
 struct Judge<'l> {
     layout: &'l Layout,
-    words: u64,
+    /// 0 in the inherited blocks, 1 in the others.
+    part: usize,
+    /// The number of words in each part.
+    words: [u64; 2],
     /// The number of these words that belong to a commit record.
-    committed: u64,
+    committed: [u64; 2],
     watermark: u64,
 }
 
@@ -223,7 +243,7 @@ impl Judge<'_> {
         match record {
             Record::Data { address, .. } => {
                 self.layout.check_replayed(PersistentAddress::new(address), 1)?;
-                self.words += 1;
+                self.words[self.part] += 1;
             }
             Record::Commit { transaction } => {
                 // TxIDs in the log have no gaps, because they are assigned under the latch.
@@ -234,7 +254,7 @@ impl Judge<'_> {
                     )));
                 }
                 self.watermark = transaction;
-                self.committed = self.words;
+                self.committed[self.part] = self.words[self.part];
                 report.replayed += 1;
                 report.dropped = 0;
                 return Ok(());
@@ -260,90 +280,130 @@ impl SharedLog {
         let device = self.device(view)?;
         let mut found = self.find(view, device)?;
         let heap = DeviceFile::Heap;
+        self.begin_ring(memory);
         found.slot.write(device, found.index, &self.identity.pool).map_err(cannot("write", heap))?;
         if !memory.omitted(Step::SyncRecoveryBlocks) {
             self.write_again(device, found.slot.start, &found.blocks)?;
         }
-        let mut copies = AlignedBuffer::new(0);
+        let mut inherits = found.can_be_inherited() && self.next_life != CREATION;
+        let most_dirty = self.dirty_bound.min(self.private_bound).max(BATCH_PAGES);
+        let mut mark = |pages: &[u64]| {
+            if self.mark_as_recovered(view, device, pages)? >= most_dirty {
+                inherits = false;
+                self.write_recovered(view, device)?;
+            }
+            Ok(())
+        };
         if let Some(journal) = &found.journal
             && !memory.omitted(Step::SyncJournalRollBack)
         {
-            for granules in journal.parts(BATCH_PAGES as u64) {
+            for granules in journal.parts(BATCH_PAGES) {
                 let pages = journal.roll_back_part(memory, granules);
                 found.report.pages += pages.len() as u64;
-                self.write_recovered(view, device, &pages, &mut copies)?;
+                mark(&pages)?;
             }
         }
-        found.report.pages += self.replay(memory, &found, |pages| {
-            pages
-                .chunks(BATCH_PAGES)
-                .try_for_each(|pages| self.write_recovered(view, device, pages, &mut copies))
-        })?;
+        found.report.pages += self.replay(memory, &found, mark)?;
+        if !inherits {
+            self.write_recovered(view, device)?;
+        }
         self.write_end_again(view, device).map_err(cannot("write", heap))?;
-        if !memory.omitted(Step::SyncRecoveryHeapFlush) {
+        if !inherits && !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
         }
         self.forget_journal(view, device).map_err(cannot("write", heap))?;
-        let (next, life) = if memory.omitted(Step::SyncRecoveryNumbers) {
-            (found.slot.start + found.report.blocks, found.slot.life)
-        } else {
-            (found.slot.start + self.ring, self.life_after(found.slot.life))
-        };
-        self.write_header(device, self.ring, Lives { current: life, previous: found.slot.life })
-            .map_err(cannot("write", DeviceFile::Log))?;
-        self.begin_ring(memory);
-        memory.store(self.life(), life);
-        memory.store(self.generation(), found.slot.generation);
-        memory.store(self.newest_slot(), found.index);
-        self.write_slot(view, device, next, found.report.watermark).map_err(|error| match error {
-            Error::Poisoned { .. } => {
-                Error::io("write the checkpoint slot with which recovery ends", self.cause(memory))
-            }
-            other => other,
-        })?;
-        self.begin_at(memory, next, found.report.watermark);
+        self.begin_life(view, device, &found, inherits)?;
         self.find_used(view);
+        if self.checkpoint_wanted(view) {
+            self.request_checkpoint(memory);
+        }
         Ok(found.report)
     }
 
-    /// Writes pages to which recovery has stored, and releases memory if too much is in use.
-    fn write_recovered<M: Memory>(
+    /// Writes the log's header and a slot with a new life, which inherits the accepted blocks if `inherits` is set.
+    fn begin_life<M: Memory>(
+        &self,
+        view: &View<M>,
+        device: &dyn Device,
+        found: &Found,
+        inherits: bool,
+    ) -> Result<()> {
+        let memory = &view.memory;
+        let Found { slot, report: SyncRecoveryReport { blocks, watermark, .. }, .. } = *found;
+        let (end, renumbers) = (slot.start + blocks, !memory.omitted(Step::SyncRecoveryNumbers));
+        let life = if renumbers { self.life_after(slot.life, &found.lives_behind) } else { slot.life };
+        let (start, next, in_heap) = match inherits {
+            true => (slot.start, end, slot.watermark),
+            false if renumbers => (slot.start + self.ring, slot.start + self.ring, watermark),
+            false => (end, end, watermark),
+        };
+        self.write_header(device, self.ring, Lives { current: life, previous: slot.life })
+            .map_err(cannot("write", DeviceFile::Log))?;
+        memory.store(self.life(), life);
+        memory.store(self.inherited_life(), slot.life);
+        memory.store(self.inherited_end(), next);
+        memory.store(self.generation(), slot.generation);
+        memory.store(self.newest_slot(), found.index);
+        let action = "write the checkpoint slot with which recovery ends";
+        self.write_slot(view, device, start, in_heap).map_err(|e| self.in_recovery(memory, action, e))?;
+        self.begin_at(memory, next, watermark);
+        memory.store(self.start(), start);
+        Ok(())
+    }
+
+    /// Returns recovery's error for a failure that has poisoned the pool, which is not open yet.
+    fn in_recovery<M: Memory>(&self, memory: &M, action: &str, error: Error) -> Error {
+        match error {
+            Error::Poisoned { .. } => Error::io(action, self.cause(memory)),
+            other => other,
+        }
+    }
+
+    /// Marks pages to which recovery has stored as dirty. Returns how many are dirty now.
+    fn mark_as_recovered<M: Memory>(
         &self,
         view: &View<M>,
         device: &dyn Device,
         pages: &[u64],
-        copies: &mut AlignedBuffer,
-    ) -> Result<()> {
-        let (memory, heap) = (&view.memory, DeviceFile::Heap);
-        copies.make_room(pages.len() * PAGE_BYTES as usize);
-        let copies = &mut copies[..pages.len() * PAGE_BYTES as usize];
-        for (&page, copy) in pages.iter().zip(copies.chunks_exact_mut(PAGE_BYTES as usize)) {
-            copy_page(memory, page, copy);
+    ) -> Result<u64> {
+        let memory = &view.memory;
+        if !memory.omitted(Step::SyncRecoveryPages) {
+            return Ok(self.mark_recovered(memory, pages));
         }
-        if memory.omitted(Step::SyncRecoveryPages) {
-            for (&page, copy) in pages.iter().zip(copies.chunks_exact(PAGE_BYTES as usize)) {
-                let mut shown = AlignedBuffer::new(PAGE_BYTES as usize);
-                device.read(heap, page * PAGE_BYTES, &mut shown).map_err(cannot("read", heap))?;
-                if shown[..] != copy[..] {
-                    device.write(heap, page * PAGE_BYTES, copy).map_err(cannot("write", heap))?;
-                }
+        let mut changed = Vec::new();
+        for &page in pages {
+            let [mut shown, mut copy] = [0, 1].map(|_| AlignedBuffer::new(PAGE_BYTES as usize));
+            let read = device.read(DeviceFile::Heap, page * PAGE_BYTES, &mut shown);
+            read.map_err(cannot("read", DeviceFile::Heap))?;
+            copy_page(memory, page, &mut copy);
+            if shown[..] != copy[..] {
+                changed.push(page);
             }
-        } else {
-            device.write_pages(heap, pages, copies).map_err(cannot("write", heap))?;
         }
-        self.mark_private(memory, pages);
+        Ok(self.mark_recovered(memory, &changed))
+    }
+
+    /// Writes the pages to which recovery has stored, and releases memory if too much is in use.
+    fn write_recovered<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<()> {
+        let memory = &view.memory;
+        let active = memory.load(self.active_bitmap());
+        self.write_dirty_pages(view, device, active, Haste::Hurried)
+            .map_err(|error| self.in_recovery(memory, "write the pool's heap file", error))?;
+        memory.store(self.count(active), 0);
         self.give_back_clean(view);
         Ok(())
     }
 
     /// Passes the writes of committed transactions to `take`, in the order of the log.
     fn committed_writes(&self, found: &Found, mut take: impl FnMut(Write) -> Result<()>) -> Result<()> {
-        let mut left = found.committed;
-        for (number, block) in (found.slot.start..).zip(found.blocks.chunks_exact(BLOCK_BYTES as usize)) {
-            let places = block::check(block, number, found.slot.life, self.seed);
+        let (slot, mut left) = (&found.slot, found.committed);
+        let blocks = found.blocks.iter().flat_map(|part| part.chunks_exact(BLOCK_BYTES as usize));
+        for (number, block) in (slot.start..).zip(blocks) {
+            let places = block::check(block, number, slot.life_of(number), self.seed);
+            let left = &mut left[part_of(slot, number)];
             unpack(block, places.expect("it was accepted"), |record| match record {
-                Record::Data { address, value, mask } if left > 0 => {
-                    left -= 1;
+                Record::Data { address, value, mask } if *left > 0 => {
+                    *left -= 1;
                     take(Write { address: PersistentAddress::new(address), value, mask })
                 }
                 _ => Ok(()),
@@ -360,7 +420,7 @@ impl SharedLog {
         found: &Found,
         mut done: impl FnMut(&[u64]) -> Result<()>,
     ) -> Result<u64> {
-        let most_pages = self.private_bound.clamp(BATCH_PAGES as u64, REPLAYED_PAGES) as usize;
+        let most_pages = self.private_bound.clamp(BATCH_PAGES, REPLAYED_PAGES) as usize;
         let (mut writes, mut pages, mut all) = (Vec::new(), Vec::new(), 0);
         let mut portion = |writes: &mut Vec<Write>, pages: &mut Vec<u64>| {
             pages.sort_unstable();
@@ -401,6 +461,7 @@ impl SharedLog {
             journal.roll_back(&view.memory, |_| ());
         }
         found.report.pages += self.replay(&view.memory, &found, |_| Ok(()))?;
+        self.begin_ring(&view.memory);
         self.begin_at(&view.memory, found.slot.start + self.ring, found.report.watermark);
         Ok(found.report)
     }
@@ -422,13 +483,13 @@ impl SharedLog {
         Ok(pages)
     }
 
-    /// Returns the life that begins. It differs from the last one, except that a pool that is being created has only one life.
-    fn life_after(&self, last: u64) -> u64 {
-        match self.next_life {
-            CREATION => CREATION,
-            life if life == last => last % block::MAXIMAL_LIFE + 1,
-            life => life,
+    /// Returns the life that begins. It differs from the last one and from these, except that a pool that is being created has only one life.
+    fn life_after(&self, last: u64, others: &[u64]) -> u64 {
+        let mut life = self.next_life;
+        while life != CREATION && (life == last || others.contains(&life)) {
+            life = life % block::MAXIMAL_LIFE + 1;
         }
+        life
     }
 
     /// Ends the life in which a pool was created. Its log is not needed after this, and the next life has the number `life`. No transaction and no
@@ -448,7 +509,6 @@ impl SharedLog {
     }
 
     fn begin_at<M: Memory>(&self, memory: &M, block: u64, watermark: u64) {
-        self.begin_ring(memory);
         // No page contains anything from a later block.
         let (records_end, marked) = (self.records_end(), self.marked());
         for word in [self.filling(), self.claimed(), self.durable(), self.start(), records_end, marked] {
@@ -469,11 +529,16 @@ impl SharedLog {
     fn find<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<Found> {
         let NewestSlot { slot, index, is_confirmed } = self.find_newest_slot(device)?;
         let mut report = SyncRecoveryReport { start: slot.start, ..SyncRecoveryReport::default() };
-        let mut judge = Judge { layout: &view.layout, words: 0, committed: 0, watermark: slot.watermark };
-        let blocks = self.read_blocks(device, &slot, |record| judge.take(record, &mut report))?;
-        let number = slot.start + blocks.len() as u64 / BLOCK_BYTES;
-        report.blocks = number - slot.start;
-        if let Some(damage) = self.damage_behind(view, device, &slot, number)? {
+        let (layout, watermark) = (&view.layout, slot.watermark);
+        let mut judge = Judge { layout, part: 0, words: [0; 2], committed: [0; 2], watermark };
+        let blocks = self.read_blocks(device, &slot, |number, record| {
+            judge.part = part_of(&slot, number);
+            judge.take(record, &mut report)
+        })?;
+        report.blocks = blocks.iter().map(|part| part.len() as u64 / BLOCK_BYTES).sum();
+        let number = slot.start + report.blocks;
+        let mut lives_behind = Vec::new();
+        if let Some(damage) = self.damage_behind(view, device, &slot, number, &mut lives_behind)? {
             if !self.cuts_damage {
                 return Err(Error::damaged(damage.to_string()));
             }
@@ -487,7 +552,7 @@ impl SharedLog {
         check_transaction(report.watermark)?;
         let omits_incomplete = !view.memory.omitted(Step::SyncRecoveryIncomplete);
         let committed = if omits_incomplete { judge.committed } else { judge.words };
-        report.words = committed;
+        report.words = committed.iter().sum();
         let journal = self.find_journal(view, slot.generation)?;
         if !is_confirmed && self.has_journal_since(&view.memory, slot.generation) {
             // Either the transaction was interrupted, or the damaged slot contained its commit.
@@ -495,7 +560,7 @@ impl SharedLog {
                 "one of its checkpoint slots is not valid, and a large transaction may have been committed by it",
             ));
         }
-        Ok(Found { slot, index, blocks, committed, journal, report })
+        Ok(Found { slot, index, blocks, committed, lives_behind, journal, report })
     }
 
     /// Returns the newest valid checkpoint slot of this log.
@@ -520,56 +585,63 @@ impl SharedLog {
         Ok(NewestSlot { slot, index, is_confirmed: valid == 2 })
     }
 
-    /// Reads the accepted blocks after `slot`, and passes their records to `take`.
+    /// Reads the accepted blocks after `slot`, and passes their numbers and records to `take`.
     fn read_blocks(
         &self,
         device: &dyn Device,
         slot: &CheckpointSlot,
-        mut take: impl FnMut(Record) -> Result<()>,
-    ) -> Result<Vec<u8>> {
-        let mut blocks = Vec::new();
-        let mut buffer = AlignedBuffer::new((BATCH_BLOCKS.min(self.ring) * BLOCK_BYTES) as usize);
-        let mut number = slot.start;
+        mut take: impl FnMut(u64, Record) -> Result<()>,
+    ) -> Result<Vec<AlignedBuffer>> {
+        let (mut parts, mut number, mut most) = (Vec::new(), slot.start, FIRST_BLOCKS);
         while number < slot.start + self.ring {
-            let count =
-                (slot.start + self.ring - number).min(self.ring - number % self.ring).min(BATCH_BLOCKS);
-            let batch = &mut buffer[..(count * BLOCK_BYTES) as usize];
+            let count = (slot.start + self.ring - number).min(self.ring - number % self.ring).min(most);
+            most = BATCH_BLOCKS;
+            let mut part = AlignedBuffer::new((count * BLOCK_BYTES) as usize);
             let offset = block::offset(number, self.ring);
-            device.read(DeviceFile::Log, offset, batch).map_err(cannot("read", DeviceFile::Log))?;
-            for block in batch.chunks_exact(BLOCK_BYTES as usize) {
-                let Some(places) = block::check(block, number, slot.life, self.seed) else {
-                    return Ok(blocks);
+            device.read(DeviceFile::Log, offset, &mut part).map_err(cannot("read", DeviceFile::Log))?;
+            let mut accepted = 0;
+            for block in part.chunks_exact(BLOCK_BYTES as usize) {
+                let Some(places) = block::check(block, number, slot.life_of(number), self.seed) else {
+                    break;
                 };
-                unpack(block, places, &mut take)?;
-                blocks.extend_from_slice(block);
+                unpack(block, places, |record| take(number, record))?;
+                accepted += BLOCK_BYTES;
                 number += 1;
             }
+            part.truncate(accepted as usize);
+            parts.push(part);
+            if accepted < count * BLOCK_BYTES {
+                break;
+            }
         }
-        Ok(blocks)
+        Ok(parts)
     }
 
-    /// Returns the damage that is proved by the 2 F blocks after block number `end`, where the log ends.
+    /// Returns the damage that is proved by the slot or by the 2 F blocks after block number `end`, where the log ends. Adds their lives to `lives`.
     fn damage_behind<M: Memory>(
         &self,
         view: &View<M>,
         device: &dyn Device,
         slot: &CheckpointSlot,
         end: u64,
+        lives: &mut Vec<u64>,
     ) -> Result<Option<LogDamage>> {
+        let mut is_proved = end < slot.inherited_end();
         let last = (end + 2 * WRITE_BLOCKS).min(slot.start + self.ring);
         let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
         for number in end..last {
             device
                 .read(DeviceFile::Log, block::offset(number, self.ring), &mut found)
                 .map_err(cannot("read", DeviceFile::Log))?;
-            let proves = |head: BlockHead| proves_damage(&head, slot, end);
-            if block::read_head(&found, self.seed).is_some_and(proves) && !view.memory.omitted(Step::SyncMark)
-            {
-                return LogDamage::find(device, self.ring, self.seed, slot, end)
-                    .map_err(cannot("read", DeviceFile::Log));
+            if let Some(head) = block::read_head(&found, self.seed) {
+                lives.push(head.life);
+                is_proved |= proves_damage(&head, slot, end) && !view.memory.omitted(Step::SyncMark);
             }
         }
-        Ok(None)
+        if !is_proved {
+            return Ok(None);
+        }
+        LogDamage::find(device, self.ring, self.seed, slot, end).map_err(cannot("read", DeviceFile::Log))
     }
 
     /// Checks this because one of the slots is damaged. If that was the newer one, the log may continue after block numbers to which the valid slot
@@ -585,19 +657,21 @@ impl SharedLog {
     }
 
     /// Writes the accepted blocks again in place, durably.
-    fn write_again(&self, device: &dyn Device, start: u64, blocks: &[u8]) -> Result<()> {
-        let (mut number, mut rest) = (start, blocks);
-        while !rest.is_empty() {
-            let count =
-                (rest.len() as u64 / BLOCK_BYTES).min(self.ring - number % self.ring).min(AGAIN_BLOCKS);
-            let (now, later) = rest.split_at((count * BLOCK_BYTES) as usize);
+    fn write_again(&self, device: &dyn Device, start: u64, parts: &[AlignedBuffer]) -> Result<()> {
+        let mut number = start;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
             device
-                .write_durable(DeviceFile::Log, block::offset(number, self.ring), now)
+                .write_durable(DeviceFile::Log, block::offset(number, self.ring), part)
                 .map_err(cannot("write", DeviceFile::Log))?;
-            (number, rest) = (number + count, later);
+            number += part.len() as u64 / BLOCK_BYTES;
         }
         Ok(())
     }
+}
+
+/// Returns 0 if block `number` is one of those that the slot's life has inherited, otherwise 1.
+fn part_of(slot: &CheckpointSlot, number: u64) -> usize {
+    usize::from(number >= slot.inherited_end())
 }
 
 fn page_of(write: &Write) -> u64 {

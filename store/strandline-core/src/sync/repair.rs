@@ -76,8 +76,9 @@ pub(crate) fn log_of_heap(heap: &File, pool: &[u8; 16]) -> io::Result<Option<Own
 /// Returns the device's error.
 pub(crate) fn repair_log_header(
     device: &dyn Device,
-    OwnLog { identity, slot: CheckpointSlot { life, start, ring, .. }, .. }: OwnLog,
+    OwnLog { identity, slot, .. }: OwnLog,
 ) -> io::Result<bool> {
+    let CheckpointSlot { life, ring, .. } = slot;
     let size = device.size(DeviceFile::Log)?;
     let most = (size / BLOCK_BYTES).saturating_sub(1);
     if !size.is_multiple_of(BLOCK_BYTES) || !(MINIMAL_RING..=most.min(MAXIMAL_RING)).contains(&ring) {
@@ -85,7 +86,7 @@ pub(crate) fn repair_log_header(
     }
     // The ring may have been enlarged since the slot was written: either both the header and the file, or only the file. With the wrong size, fewer
     // blocks follow one another.
-    let follow = |ring| blocks_from(device, start, ring, life, identity.seed());
+    let follow = |ring| blocks_from(device, &slot, ring, identity.seed());
     let ring = if follow(most)? > follow(ring)? { most } else { ring };
     let good = block::header(identity, ring, Lives { current: life, previous: life });
     let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
@@ -100,13 +101,13 @@ pub(crate) fn repair_log_header(
     Ok(true)
 }
 
-/// Returns how many blocks of this life follow one another from number `start` on in a ring of this size.
-fn blocks_from(device: &dyn Device, start: u64, ring: u64, life: u64, seed: u32) -> io::Result<u64> {
+/// Returns how many blocks of this slot follow one another in a ring of this size.
+fn blocks_from(device: &dyn Device, slot: &CheckpointSlot, ring: u64, seed: u32) -> io::Result<u64> {
     let mut found = AlignedBuffer::new(BLOCK_BYTES as usize);
-    for number in start..start + ring {
+    for number in slot.start..slot.start + ring {
         device.read(DeviceFile::Log, block::offset(number, ring), &mut found)?;
-        if block::check(&found, number, life, seed).is_none() {
-            return Ok(number - start);
+        if block::check(&found, number, slot.life_of(number), seed).is_none() {
+            return Ok(number - slot.start);
         }
     }
     Ok(ring)
@@ -178,7 +179,7 @@ pub fn log_blocks(device: &dyn Device, header: &LogHeader) -> io::Result<Vec<Blo
 /// Returns the device's error.
 pub(crate) fn damaged_log(device: &dyn Device, own: &OwnLog, ring: u64) -> io::Result<Option<LogDamage>> {
     let OwnLog { identity, slot, .. } = own;
-    let end = slot.start + blocks_from(device, slot.start, ring, slot.life, identity.seed())?;
+    let end = slot.start + blocks_from(device, slot, ring, identity.seed())?;
     LogDamage::find(device, ring, identity.seed(), slot, end)
 }
 

@@ -316,7 +316,8 @@ impl SharedLog {
     }
 
     /// Runs `body` while no checkpoint runs and no thread writes past the log for a transaction that then commits. The used part of the heap file
-    /// does not change, nor do the blocks from S on or their places, except that commits append.
+    /// does not change, nor do the blocks from S on or their places, except that commits append. If recovery has left pages to the next checkpoint, that
+    /// one is taken first: until then a crash may have left such a page half written, other than its checksum says.
     ///
     /// # Errors
     /// Returns [`Error::Poisoned`], and the errors of `body`.
@@ -327,6 +328,9 @@ impl SharedLog {
     ) -> Result<R> {
         self.hold_latch_of_checkpoints(view, || {
             self.check_poison(&view.memory)?;
+            if view.memory.load(self.start()) < view.memory.load(self.inherited_end()) {
+                self.run_checkpoint(view, Haste::Hurried)?;
+            }
             self.begin_backup(&view.memory);
             let done = body();
             self.end_backup(&view.memory);

@@ -305,6 +305,14 @@ impl SharedLog {
     pub(super) fn newest_slot(&self) -> VolatileAddress {
         self.line(13).word(1)
     }
+    /// Returns the address of the life before this one, if this one has inherited its blocks.
+    pub(super) fn inherited_life(&self) -> VolatileAddress {
+        self.line(13).word(2)
+    }
+    /// Returns the address of E, the number of the first block behind those that this life has inherited, or 0.
+    pub(super) fn inherited_end(&self) -> VolatileAddress {
+        self.line(13).word(3)
+    }
     /// Returns the address of the number, 0 or 1, of the bitmap of dirty pages that commits mark.
     pub(super) fn active_bitmap(&self) -> VolatileAddress {
         self.line(14)

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::*;
 use crate::engine::{Over, Tx, Worker};
 use crate::layout::{Geometry, Layout, SharedLayout, View};
-use crate::memory::{Device, DeviceFile, Mapping, MappingKind, Memory, Native, VolatileAddress, WORD_BYTES};
+use crate::memory::{
+    AlignedBuffer, Device, DeviceFile, Mapping, MappingKind, Memory, Native, VolatileAddress, WORD_BYTES,
+};
 use crate::scheme::BPPM;
 use crate::transaction::{Concurrency, Read, Runner, Transaction};
 use crate::{Domain, Error};
@@ -95,6 +97,11 @@ impl Files {
     }
 
     fn open_on(&self, device: Arc<FileDevice>) -> (View<Native>, SyncRecoveryReport) {
+        let (view, recovered) = self.try_open_on(device);
+        (view, recovered.unwrap())
+    }
+
+    fn try_open_on(&self, device: Arc<FileDevice>) -> (View<Native>, crate::Result<SyncRecoveryReport>) {
         let size = self.layout.geometry.size;
         let heap = Mapping::file(self.file("heap"), size, MappingKind::Private).unwrap();
         let heap = heap.with_page_bytes(self.page_bytes);
@@ -105,8 +112,8 @@ impl Files {
         let memory =
             Native::new(Arc::new(heap), Arc::new(volatile), Domain::Sync, None, Some(device)).unwrap();
         let view = View { memory, layout: self.layout, shared: self.shared };
-        let report = self.log.with_ring(self.header().ring).recover(&view).unwrap();
-        (view, report)
+        let recovered = self.log.with_ring(self.header().ring).recover(&view);
+        (view, recovered)
     }
 
     fn header(&self) -> LogHeader {
@@ -202,6 +209,42 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
 }
 
 /// Provokes the waits of the protocols: there is little room in the ring and in the staging buffers, few pages may be dirty, and there are more threads than processors.
+#[test]
+fn a_restart_leaves_pages_to_the_next_checkpoint() {
+    let parameters = SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, ..SyncParameters::default() };
+    let files = Files::create(SMALL, parameters, false);
+    let data = |page: u64| files.layout.chunks.byte(page * 4096);
+    let in_heap = || {
+        let heap = std::fs::read(files.folder.path().join("heap")).unwrap();
+        u64::from_le_bytes(heap[data(0).offset() as usize..][..8].try_into().unwrap())
+    };
+    let commit = |view: View<Native>, value| {
+        let mut worker = Worker::lease(view, Concurrency::Stm, Some(files.log)).unwrap();
+        worker.run(|tx| (0..20).try_for_each(|page| tx.write(data(page), value))).unwrap();
+    };
+    commit(files.open().0, 1);
+    let (view, report) = files.open();
+    assert_eq!((report.replayed, report.pages), (1, 20));
+    assert_eq!((view.memory.load(data(19)), in_heap()), (1, 0));
+    commit(view, 2);
+
+    // The first block, which this life has inherited, rots.
+    let device = files.device();
+    let at = block::offset(report.start, files.header().ring);
+    let mut good = AlignedBuffer::new(4096);
+    device.read(DeviceFile::Log, at, &mut good).unwrap();
+    device.write_durable(DeviceFile::Log, at, &AlignedBuffer::new(4096)).unwrap();
+    let damage = files.try_open_on(Arc::new(files.device())).1.unwrap_err().to_string();
+    assert!(damage.contains("as the checkpoint slot says"), "{damage}");
+    device.write_durable(DeviceFile::Log, at, &good).unwrap();
+
+    // Blocks of two lives are not left in the log again.
+    let (view, report) = files.open();
+    assert_eq!((report.replayed, report.words, view.memory.load(data(19)), in_heap()), (2, 40, 2, 2));
+    drop(view);
+    assert_eq!(files.open().1.replayed, 0);
+}
+
 #[test]
 fn nobody_waits_for_ever() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {
