@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::cell::{Cell, stored_word, word_of};
 use super::page::{HEAD, Page};
-use super::slots::{EACH, Place, offset_in};
+use super::slots::{EACH, Place, count, offset_in};
 use crate::memory::{MappedWords, PersistentAddress};
 use crate::transaction::plain::NOT_HERE;
 use crate::transaction::{Abort, Read};
@@ -81,8 +81,34 @@ impl Page {
         {
             return Ok(found);
         }
-        let found = self.search_in(&mut Through { tx, page: self.at }, &sought)?;
+        let mut words = Through { tx, page: self.at };
+        // The transaction has probably written to this page. Rows are often added in order, and then no search is needed.
+        let found = match self.search_behind(&mut words, &sought)? {
+            None => self.search_in(&mut words, &sought)?,
+            found => found,
+        };
         found.ok_or_else(|| self.cell_outside(tx))
+    }
+
+    /// Returns the end of the page if all its keys are before this one.
+    fn search_behind(&self, words: &mut impl Words, sought: &Sought<'_>) -> Result<Option<Found>, Abort> {
+        let Some(last) = self.slots.checked_sub(1) else { return Ok(None) };
+        let [slots] = words.load(HEAD + last)?;
+        let Some(index) = count(slots).checked_sub(1) else { return Ok(None) };
+        let offset = offset_in(slots, index);
+        if !self.is_inside(offset) {
+            return Ok(None);
+        }
+        let [head, key] = words.load(offset)?;
+        let cell = Cell { page: self.at, offset, head };
+        let place = Place { word: last as u16, index: index as u8 + 1 };
+        let is_behind = sought.compare(words, cell, key)?.is_lt();
+        Ok(is_behind.then_some(Found { place, cell: None, below: Some(cell) }))
+    }
+
+    /// Returns whether a cell that begins at this word has its first two words in the page.
+    fn is_inside(&self, offset: u64) -> bool {
+        offset >= self.begin && offset + 2 <= self.words
     }
 
     /// Searches first among the first cells of the slot words, and then in the cells of one slot word. Returns `None` at a slot that refers to
@@ -95,7 +121,6 @@ impl Page {
                 (0..EACH).for_each(|index| words.prefetch(offset_in(slots, index)));
             }
         }
-        let is_inside = |offset: u64| offset >= self.begin && offset + 2 <= self.words;
         let (mut low, mut high) = (0, self.slots);
         // The last slot word whose first cell is known to be before the key, and the first word of its last such cell.
         let (mut word, mut head) = (0, 0);
@@ -103,7 +128,7 @@ impl Page {
             let middle = (low + high) / 2;
             let [slots] = words.load(HEAD + middle)?;
             let offset = offset_in(slots, 0);
-            if !is_inside(offset) {
+            if !self.is_inside(offset) {
                 return Ok(None);
             }
             let [first, key] = words.load(offset)?;
@@ -130,7 +155,7 @@ impl Page {
             if offset == 0 {
                 break;
             }
-            if !is_inside(offset) {
+            if !self.is_inside(offset) {
                 return Ok(None);
             }
             let [first, key] = words.load(offset)?;
