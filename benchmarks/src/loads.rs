@@ -1,9 +1,13 @@
-//! Fills stores, and reads them when nothing of them is in memory.
+//! Fills stores, reads them when nothing of them is in memory, and opens them after a kill.
 
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+
+use rustix::process::Signal;
 
 use crate::engines::{BATCH, Engine, Values};
 use crate::{Add, Arguments, Measured, device_bytes, gets, getter, key, no_latencies};
@@ -106,6 +110,38 @@ pub fn cold(arguments: &Arguments, add: Add<'_>) {
                 add("cold-scans", name, 1, Measured::of(rows, since.elapsed(), before, no_latencies()));
             }
         }
+    }
+}
+
+/// Measures how long it takes to open a store whose program was killed, and to get a row.
+pub fn restart(arguments: &Arguments, add: Add<'_>) {
+    let program = std::env::current_exe().expect("the path of this program");
+    for _ in 0..arguments.rounds {
+        for (name, make) in arguments.wanted() {
+            let folder = tempfile::tempdir_in(&arguments.folder).expect("make a folder");
+            let mut fill = Command::new(&program);
+            fill.args(["--engines", name, "--keys", &arguments.keys.to_string()]);
+            fill.args(["--value-bytes", &arguments.value_bytes.to_string(), "--fill"]).arg(folder.path());
+            let ended = fill.status().expect("run this program");
+            assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()), "{name} was not filled");
+            let (before, since) = (device_bytes(), Instant::now());
+            let engine = make(folder.path(), arguments.size());
+            assert_eq!(getter(&*engine, arguments)(), 1, "{name} has lost a row");
+            let elapsed = since.elapsed();
+            let mut latencies = no_latencies();
+            latencies.saturating_record(elapsed.as_nanos() as u64);
+            add("restart", name, 1, Measured::of(1, elapsed, before, latencies));
+        }
+    }
+}
+
+/// Fills the one wanted store in a folder, in random order, and ends as if this program had been killed after the last transaction.
+pub fn fill_and_die(arguments: &Arguments, folder: &Path) {
+    let values = Values::new(arguments.value_bytes);
+    for (_, make) in arguments.wanted() {
+        let engine = make(folder, arguments.size());
+        engine.load(&mut (0..arguments.keys).map(key), &values, BATCH);
+        rustix::process::kill_process(rustix::process::getpid(), Signal::KILL).expect("end");
     }
 }
 

@@ -14,7 +14,7 @@
 //!
 //! `--what` has more: `scans`, all rows in order and as of one moment; `ycsb`, its workloads A to F; `large`, puts and gets of large values by one
 //! thread; `loads`, filling a store, and the disk space that it takes then; `transaction`, a transaction of many rows, and gets beside it; `cold`,
-//! gets and scans when nothing is in memory. Each begins with new stores.
+//! gets and scans when nothing is in memory; `restart`, opening a store whose program was killed amid a load. Each begins with new stores.
 //!
 //! `--page PAGE` writes the medians into a page of the documentation, between two comments that name what is measured.
 
@@ -84,6 +84,9 @@ struct Arguments {
     /// Write the medians into this page, instead of what stands between its two comments
     #[arg(long, value_name = "PAGE")]
     page: Option<PathBuf>,
+    /// Fill the store in this folder, and end as if killed. The program runs itself with this for `restart`
+    #[arg(long, hide = true)]
+    fill: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -102,6 +105,8 @@ pub enum What {
     Transaction,
     /// Gets and a scan by one thread, where nothing is in memory
     Cold,
+    /// Opening a store whose program was killed at the end of a load in random order, and a get
+    Restart,
 }
 
 /// Work that goes on beside puts.
@@ -405,6 +410,9 @@ fn large(arguments: &Arguments, add: Add<'_>) {
 
 fn main() {
     let arguments = Arguments::parse();
+    if let Some(folder) = &arguments.fill {
+        loads::fill_and_die(&arguments, folder);
+    }
     let page = arguments.page.as_deref().map(|page| page::Page::find(page, &arguments));
     let mut rows = Vec::new();
     let mut add = |what: &str, engine, threads, measured| {
@@ -433,6 +441,9 @@ fn main() {
     }
     if wanted(What::Cold) {
         loads::cold(&arguments, &mut add);
+    }
+    if wanted(What::Restart) {
+        loads::restart(&arguments, &mut add);
     }
     let medians = medians(&rows);
     print(&medians, arguments.json);

@@ -98,6 +98,10 @@ fn table(medians: &[Medians<'_>], row_bytes: f64) -> String {
                 text.push('\n');
             };
         let threads = if threads == 1 { String::new() } else { format!(", {threads} threads") };
+        if what == "restart" {
+            line("restart, ms".into(), &|row| Some(row.latencies_us[0] / 1000.0), false, 1);
+            continue;
+        }
         line(format!("{what}{threads}"), &|row| Some(row.per_second), true, 0);
         if what.starts_with("load") {
             line("– bytes written / payload".into(), &|row| Some(row.bytes_each / row_bytes), false, 2);
