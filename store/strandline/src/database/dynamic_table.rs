@@ -87,8 +87,8 @@ impl<C: Control<Memory = Native>> Database<C> {
             key_codec.read_key(key)?;
             value_codec.read_value(words, bytes).map(drop)
         };
-        let found = self.find_or_convert(name, &wanted, are_valid)?;
-        let handle = self.handle_of(name, found, |tables, tx| tables.open(tx, name, wanted.clone()))?;
+        let found = self.find_or_convert(name, &wanted, &are_valid)?;
+        let handle = self.handle_of(name, found, &|tables, tx| tables.open(tx, name, wanted.clone()))?;
         let (has_bytes, has_text) = (value_codec.is_bytes(), value_codec.is_text());
         let codecs = Codecs { key: key_codec, value: value_codec, has_bytes, has_text };
         Ok(DynamicTable { handle, codecs: Arc::new(codecs) })

@@ -4,7 +4,7 @@ use super::Database;
 use super::multimap::MultimapTable;
 use super::queue::QueueTable;
 use super::table::Table;
-use super::tables::{ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf, Wanted};
+use super::tables::{AreValid, ConvertRow, Form, Movable, MultimapOf, QueueOf, TableOf, Wanted};
 use super::value_ref::Value;
 use crate::described::dynamic::Codec;
 use crate::value::convert::Conversion;
@@ -132,7 +132,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         &self,
         name: &str,
         mut convert: impl FnMut(F::Row) -> Result<Option<G::Row>>,
-        progress: impl FnMut(u64),
+        mut progress: impl FnMut(u64),
     ) -> Result<()> {
         let (from, to) = (F::wanted(), G::wanted());
         let find = || self.store().read(|tx, root| root.get(tx)?.movable(tx, name, &to));
@@ -147,7 +147,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             }
             // Values of an earlier version of `F`'s type are first converted to the version that `F` has.
             let are_valid = |key: &[u8], words: &[u64], bytes| F::decode(key, words, bytes).map(drop);
-            match self.convert(name, &from, are_valid) {
+            match self.convert(name, &from, &are_valid) {
                 Ok(()) if find()?.as_ref().is_some_and(can_move) => {}
                 Ok(()) | Err(Error::TableTypes { .. }) => return Err(found.refused),
                 Err(error) => return Err(error),
@@ -157,17 +157,12 @@ impl<C: Control<Memory = Native>> Database<C> {
             let row = convert(F::decode(key, words, bytes).map_err(damaged)?)?;
             Ok(row.map(|row| G::encode(&row)))
         };
-        self.move_all(name, &to, true, &mut convert, progress)
+        self.move_all(name, &to, true, &mut convert, &mut progress)
     }
 
     /// Converts the values of a table, or the items of a queue, to the present version of their type, if the type says how. `are_valid` checks the
     /// bytes of a key, and the words and bytes of its new value.
-    pub(crate) fn convert(
-        &self,
-        name: &str,
-        wanted: &Wanted,
-        are_valid: impl Fn(&[u8], &[u64], u64) -> std::result::Result<(), Invalid>,
-    ) -> Result<()> {
+    pub(crate) fn convert(&self, name: &str, wanted: &Wanted, are_valid: AreValid<'_>) -> Result<()> {
         let Some(found) = self.store().read(|tx, root| root.get(tx)?.movable(tx, name, wanted))? else {
             return Ok(());
         };
@@ -202,7 +197,7 @@ impl<C: Control<Memory = Native>> Database<C> {
             same.push(key);
             Ok(Some((same, words, bytes)))
         };
-        match self.move_all(name, wanted, false, &mut convert, |_| {}) {
+        match self.move_all(name, wanted, false, &mut convert, &mut |_| {}) {
             Err(Error::ReadOnly) => {
                 let differences = "\n  values have to be converted: open the table once in a database that is open for writing";
                 Err(wanted.refuse(name, differences.into()))
@@ -217,7 +212,7 @@ impl<C: Control<Memory = Native>> Database<C> {
         wanted: &Wanted,
         by_function: bool,
         convert: ConvertRow<'_>,
-        mut progress: impl FnMut(u64),
+        progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let mut tally = None;
         loop {

@@ -24,7 +24,6 @@ use std::path::Path;
 use crate::Key;
 use crate::described::shown::TableDescription;
 use crate::store::{Later, Store};
-use crate::value::persist::Invalid;
 use crate::value::transaction::{Control, Tx, View};
 use multimap::MultimapTable;
 use queue::QueueTable;
@@ -34,7 +33,7 @@ use strandline_core::error::{Error, Result};
 use strandline_core::file::Ticket;
 use strandline_core::memory::Native;
 use table::{Handle, Table};
-use tables::{Form, Place, QueueOf, TableOf, Tables, Wanted};
+use tables::{AreValid, Form, Place, QueueOf, TableOf, Tables, Wanted};
 use value_ref::Value;
 
 /// Named tables in a file, with transactions over all of them.
@@ -105,18 +104,20 @@ impl<C: Control<Memory = Native>> Database<C> {
         &self,
         name: &str,
         find: impl for<'p> Fn(Tables<'p>, &View<'p, C>) -> Result<Option<Place>>,
-        open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
+        open: &dyn for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
     ) -> Result<Handle> {
         let found = self.store.read(|tx, root| find(root.get(tx)?, tx))?;
         self.handle_of(name, found, open)
     }
 
+    /// Returns the handle of a table that was found, or creates the table. Like [`find_or_convert`](Self::find_or_convert), this is compiled once for
+    /// all types of tables.
     #[track_caller]
     fn handle_of(
         &self,
         name: &str,
         found: Option<Place>,
-        open: impl for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
+        open: &dyn for<'p> Fn(Tables<'p>, &Tx<'p, C>) -> Result<Place>,
     ) -> Result<Handle> {
         let (at, number) = match found {
             Some(place) => place,
@@ -173,17 +174,12 @@ impl<C: Control<Memory = Native>> Database<C> {
     #[track_caller]
     pub fn table<K: Key, V: Value>(&self, name: &str) -> Result<Table<K, V>> {
         let found = self.find_form::<TableOf<K, V>>(name)?;
-        self.handle_of(name, found, |tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
+        self.handle_of(name, found, &|tables, tx| tables.open_table::<K, V>(tx, name)).map(Table::of)
     }
 
-    /// Finds a table and converts values of an earlier version. `are_valid` checks the bytes of a key, and the words and bytes of a converted value.
+    /// Finds a table and converts values of an earlier version. This is compiled once for all types of tables, which keeps programs with many small.
     #[track_caller]
-    fn find_or_convert(
-        &self,
-        name: &str,
-        wanted: &Wanted,
-        are_valid: impl Fn(&[u8], &[u64], u64) -> Result<(), Invalid>,
-    ) -> Result<Option<Place>> {
+    fn find_or_convert(&self, name: &str, wanted: &Wanted, are_valid: AreValid<'_>) -> Result<Option<Place>> {
         let find = || self.store.read(|tx, root| root.get(tx)?.find(tx, name, wanted));
         match find() {
             Err(refused @ Error::TableTypes { .. }) => match self.convert(name, wanted, are_valid) {
@@ -197,7 +193,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Like [`find_or_convert`](Self::find_or_convert), for types that the program knows.
     #[track_caller]
     fn find_form<F: Form>(&self, name: &str) -> Result<Option<Place>> {
-        self.find_or_convert(name, &F::wanted(), |key, words, bytes| F::decode(key, words, bytes).map(drop))
+        self.find_or_convert(name, &F::wanted(), &|key, words, bytes| F::decode(key, words, bytes).map(drop))
     }
 
     /// Opens the multimap `name`, which has a sorted set of values for each key, and creates it if it does not exist. Keys and values are key types,
@@ -215,11 +211,10 @@ impl<C: Control<Memory = Native>> Database<C> {
     /// Returns [`Error::TableTypes`] if the table has other types, and otherwise the errors of [`Database::table`].
     #[track_caller]
     pub fn multimap<K: Key, V: Key>(&self, name: &str) -> Result<MultimapTable<K, V>> {
-        let handle = self.handle(
-            name,
-            |tables, tx| tables.find_multimap::<K, V>(tx, name),
-            |tables, tx| tables.open_multimap::<K, V>(tx, name),
-        )?;
+        let handle =
+            self.handle(name, |tables, tx| tables.find_multimap::<K, V>(tx, name), &|tables, tx| {
+                tables.open_multimap::<K, V>(tx, name)
+            })?;
         Ok(MultimapTable::of(handle))
     }
 
@@ -239,7 +234,7 @@ impl<C: Control<Memory = Native>> Database<C> {
     #[track_caller]
     pub fn queue<T: Value>(&self, name: &str) -> Result<QueueTable<T>> {
         let found = self.find_form::<QueueOf<T>>(name)?;
-        self.handle_of(name, found, |tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
+        self.handle_of(name, found, &|tables, tx| tables.open_queue::<T>(tx, name)).map(QueueTable::of)
     }
 
     /// Returns the catalogue for use in a transaction of this database. With it, a transaction can create, rename and delete tables together with its

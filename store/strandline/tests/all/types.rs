@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use strandline::{
-    Database, Dynamic, Error, Key, Options, Persist, TableDescription, TableKind, Types, Value, layout,
+    Database, Dynamic, Error, Key, Options, Persist, TableDescription, TableKind, Tx, Types, Value, View,
+    layout,
 };
 
 /// Returns the number of bytes of the heap that a row with such a value takes. Its key is a `u64`: the number of the row times `step`.
@@ -206,59 +207,79 @@ fn items_of_derived_types_that_are_not_packed_are_converted() {
     assert_eq!(db.write(|tx| rows.pop(tx)).unwrap(), Some(expected(None)));
 }
 
+/// Runs a transaction. Like the other helpers without type parameters, this is compiled once, not for each of the types that come back.
+fn write(db: &Database, body: &mut dyn FnMut(&Tx<'_>) -> Result<(), Error>) {
+    db.write(body).unwrap();
+}
+
+fn read(db: &Database, body: &mut dyn FnMut(&View<'_>) -> Result<(), Error>) {
+    db.read(body).unwrap();
+}
+
+/// Copies a table by its description, and returns its rows in the form in which they are shown.
+fn copied(about: &TableDescription, from: &Database, to: &Database) -> Vec<(Dynamic, Dynamic)> {
+    let mut shown = Vec::new();
+    from.dump(&about.name, |key, value| {
+        shown.push((key, value));
+        Ok(())
+    })
+    .unwrap();
+    to.load(about, shown.iter().cloned().map(Ok)).unwrap();
+    shown
+}
+
 /// Stores the value, and loads it from its table and from a copy that was made by the table's description. Returns the form in which it is shown.
 fn comes_back<V: Value + PartialEq + Debug>(value: &V) -> Dynamic {
     let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
-    let table = db.table::<u64, V>("values").unwrap();
-    db.write(|tx| table.insert(tx, &1, value)).unwrap();
-    assert_eq!(db.read(|tx| table.get(tx, &1)).unwrap().as_ref(), Some(value));
-    let list = db.table::<u64, (u8, Vec<V>, Option<V>)>("lists").unwrap();
-    let found = db
-        .write(|tx| {
-            list.insert(tx, &1, &(1, vec![table.get(tx, &1)?.unwrap()], table.get(tx, &1)?))?;
-            list.get(tx, &1)
-        })
-        .unwrap()
-        .unwrap();
-    assert_eq!((found.0, &found.1[0], found.2.as_ref()), (1, value, Some(value)));
+    let tables = |db: &Database| {
+        let lists = db.table::<u64, (u8, Vec<V>, Option<V>)>("lists").unwrap();
+        (db.table::<u64, V>("values").unwrap(), lists)
+    };
+    let (table, lists) = tables(&db);
+    write(&db, &mut |tx| table.insert(tx, &1, value).map(drop));
+    write(&db, &mut |tx| {
+        let list = (1, vec![table.get(tx, &1)?.unwrap()], table.get(tx, &1)?);
+        lists.insert(tx, &1, &list).map(drop)
+    });
     assert!(db.check().unwrap().is_empty());
 
-    let mut shown = Vec::new();
-    for about in db.list().unwrap() {
-        let begin = shown.len();
-        db.dump(&about.name, |key, value| {
-            shown.push((key, value));
+    let shown = db.list().unwrap().iter().flat_map(|about| copied(about, &db, &copy)).last();
+    for db in [&db, &copy] {
+        let (table, lists) = tables(db);
+        read(db, &mut |tx| {
+            assert_eq!(table.get(tx, &1)?.as_ref(), Some(value));
+            let (number, list, option) = lists.get(tx, &1)?.unwrap();
+            assert_eq!((number, &list[0], option.as_ref()), (1, value, Some(value)));
             Ok(())
-        })
-        .unwrap();
-        copy.load(&about, shown[begin..].iter().cloned().map(Ok)).unwrap();
+        });
     }
-    let copied = copy.table::<u64, V>("values").unwrap();
-    assert_eq!(copy.read(|tx| copied.get(tx, &1)).unwrap().as_ref(), Some(value));
-    let copied = copy.table::<u64, (u8, Vec<V>, Option<V>)>("lists").unwrap();
-    assert_eq!(copy.read(|tx| copied.get(tx, &1)).unwrap().as_ref(), Some(&found));
-    shown.pop().unwrap().1
+    shown.unwrap().1
 }
 
 /// Checks the keys in the same way, and their order. Returns the form in which the first key is shown.
 fn is_ordered<K: Key + Value + Ord + Clone + Debug>(mut keys: Vec<K>) -> Dynamic {
     let (db, copy) = (Database::in_memory().unwrap(), Database::in_memory().unwrap());
     let table = db.table::<K, u64>("keys").unwrap();
-    db.write(|tx| keys.iter().try_for_each(|key| table.insert(tx, key, &1).map(drop))).unwrap();
+    write(&db, &mut |tx| {
+        for key in &keys {
+            table.insert(tx, key, &1)?;
+        }
+        Ok(())
+    });
     let first = comes_back(&keys[0]);
     keys.sort();
     keys.dedup();
-    let mut shown = Vec::new();
-    db.dump("keys", |key, value| {
-        shown.push((key, value));
-        Ok(())
-    })
-    .unwrap();
-    copy.load(&db.list().unwrap()[0], shown.iter().cloned().map(Ok)).unwrap();
+    copied(&db.list().unwrap()[0], &db, &copy);
     for db in [&db, &copy] {
         let table = db.table::<K, u64>("keys").unwrap();
-        let found: Vec<K> = db.read(|tx| table.iter(tx)?.map(|row| Ok(row?.0)).collect()).unwrap();
-        assert_eq!(found, keys);
+        read(db, &mut |tx| {
+            let mut found = table.iter(tx)?;
+            for key in &keys {
+                assert_eq!(&found.next().unwrap()?.0, key);
+            }
+            assert!(found.next().is_none());
+            Ok(())
+        });
         assert!(db.check().unwrap().is_empty());
     }
     first

@@ -18,7 +18,7 @@ use strandline_core::memory::PersistentAddress;
 use strandline_core::transaction::{Read, Transaction};
 
 pub(crate) use forms::{EncodedRow, Form, MultimapOf, QueueOf, TableOf, Wanted};
-pub(crate) use moving::{ConvertRow, Movable};
+pub(crate) use moving::{AreValid, ConvertRow, Movable};
 use rows::Rows;
 use walk::reach;
 pub(crate) use walk::walker;

@@ -2,12 +2,16 @@
 
 use super::rows::Rows;
 use super::{Described, EncodedRow, Held, Moving, TableKind, Tables, Wanted};
+use crate::value::persist::Invalid;
 use crate::value::schema::Types;
 use crate::value::transaction::{Control, Tx, View};
 use strandline_core::error::{Error, Result, compare_moved};
 
 /// A function that converts a row, given as the bytes of its key, and the words and bytes of its value. `None` drops the row.
 pub(crate) type ConvertRow<'f> = &'f mut dyn FnMut(&[u8], &[u64], u64) -> Result<Option<EncodedRow>>;
+
+/// A function that checks the bytes of a key, and the words and bytes of a converted value.
+pub(crate) type AreValid<'f> = &'f dyn Fn(&[u8], &[u64], u64) -> std::result::Result<(), Invalid>;
 
 /// The largest number of rows that one transaction moves.
 const ROWS: u64 = 500;
