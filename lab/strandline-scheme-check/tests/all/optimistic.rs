@@ -76,9 +76,15 @@ impl Structure {
         }
     }
 
-    /// Puts a token at a place, with a value of `words` words that all contain the token.
-    fn put(self, tx: &mut impl Transaction, token: u64, place: u64, words: u64) -> Result<(), Abort> {
-        let (key, value) = (key(token, place), vec![token << 8 | words; words as usize]);
+    /// Puts a token at a place, with a value of `words` words that are all the same: a mark, the token, and `words`.
+    fn put(
+        self,
+        tx: &mut impl Transaction,
+        token: u64,
+        place: u64,
+        (words, mark): (u64, u64),
+    ) -> Result<(), Abort> {
+        let (key, value) = (key(token, place), vec![mark << 16 | token << 8 | words; words as usize]);
         if self == Chain {
             return chain(tx)?.insert_words(tx, &key, &value, 8 * words, |_, _| ()).map(drop);
         }
@@ -110,8 +116,11 @@ impl Structure {
             let (value, is_there) = (store.get_words(tx, &key, words)?, store.contains_key(tx, &key)?);
             return Ok(if is_there == value.is_some() { value } else { Some(vec![u64::MAX]) });
         }
-        let cell = tree(tx)?.find(tx, &key)?;
-        cell.map(|cell| cell.with_value(tx, words)).transpose()
+        let tree = tree(tx)?;
+        let value = tree.read(tx, &key, |_, _, words| Ok(words.map_or(Vec::new(), <[u64]>::to_vec)))?;
+        // The same value, read after the search rather than by it.
+        let again = tree.find(tx, &key)?.map(|cell| cell.with_value(tx, words)).transpose()?;
+        Ok(if again == value { value } else { Some(vec![u64::MAX]) })
     }
 
     /// Returns where a token is.
@@ -119,7 +128,8 @@ impl Structure {
         let mut found = Vec::new();
         for place in 0..PLACES {
             let Some(value) = self.value(tx, token, place)? else { continue };
-            if value != vec![token << 8 | value.len() as u64; value.len()] {
+            let is_right = value.iter().all(|&word| word == value[0]);
+            if !is_right || value[0] & 0xffff != token << 8 | value.len() as u64 {
                 return Ok(Err(format!("token {token} at place {place} has {value:x?}")));
             }
             found.push(place);
@@ -131,14 +141,14 @@ impl Structure {
     }
 
     /// Moves a token from one place to another, which may be the same. Gives it another value.
-    fn shift(self, tx: &mut impl Transaction, token: u64, step: u64, words: u64) -> Found {
+    fn shift(self, tx: &mut impl Transaction, token: u64, step: u64, value: (u64, u64)) -> Found {
         let before = self.place(tx, token)?;
         let Ok(from) = before else { return Ok(before) };
         let to = (from + step) % PLACES;
         if to != from {
             self.remove(tx, token, from)?;
         }
-        self.put(tx, token, to, words)?;
+        self.put(tx, token, to, value)?;
         // A transaction sees its own writes.
         self.place(tx, token)
     }
@@ -158,7 +168,7 @@ impl Structure {
         }
         self.create(tx)?;
         for (token, place) in (0..).zip(places) {
-            self.put(tx, token, place, 1 + token % MOST_WORDS)?;
+            self.put(tx, token, place, (1 + token % MOST_WORDS, 0))?;
         }
         Ok(Ok(0))
     }
@@ -189,7 +199,7 @@ impl Structure {
         let mut worker = lease(View { memory: &memory, layout, shared }, Stm);
         worker.run(|tx| self.create(tx)).unwrap();
         for token in 0..self.tokens() {
-            worker.run(|tx| self.put(tx, token, token % PLACES, 1 + token % MOST_WORDS)).unwrap();
+            worker.run(|tx| self.put(tx, token, token % PLACES, (1 + token % MOST_WORDS, 0))).unwrap();
         }
         drop(worker);
         closed(recorder.contents(), &layout, 1 + self.tokens())
@@ -231,18 +241,20 @@ where
             let mut worker = lease(View { memory, layout, shared }, control);
             for number in 0..random.u64(1..=6) {
                 let (token, step) = (random.u64(..tokens), random.u64(..PLACES));
-                let words = random.u64(1..=MOST_WORDS);
+                // The value is often as long as the one before, which is then overwritten.
+                let words = 1 + (token + random.u64(..2)) % MOST_WORDS;
+                let mark = random.u64(1..1 << 32);
                 note(match random.u32(..12) {
                     0 => worker.run(|tx| structure.remake(tx)),
                     1 | 2 if structure == Chain => {
                         let one_more = tokens + number * WRITERS as u64 + writer;
                         worker.run(|tx| {
-                            structure.put(tx, one_more, 0, words)?;
+                            structure.put(tx, one_more, 0, (words, 0))?;
                             tables.set(tables.get() + chain(tx)?.tables(tx)?);
                             Ok(Ok(0))
                         })
                     }
-                    _ => worker.run(|tx| structure.shift(tx, token, step, words)),
+                    _ => worker.run(|tx| structure.shift(tx, token, step, (words, mark))),
                 });
             }
         }));

@@ -38,7 +38,7 @@ pub(super) enum Guard {
 
 impl<C: Control> Engine<C> {
     /// Implements [`Read::search_optimistically`].
-    pub(super) fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
+    pub(super) fn search_optimistically<S: OptimisticSearch>(&mut self, search: &mut S) -> Option<S::Found> {
         let read_before = self.reads.len();
         let found = search.search(&mut Optimistic { engine: self, has_own: false }).ok();
         let found = found.filter(|_| self.are_guards_unchanged(read_before));
@@ -113,11 +113,6 @@ impl<C: Control> Read for Optimistic<'_, C> {
     fn mapped_words(&self, at: PersistentAddress, count: u64) -> Option<MappedWords<'_>> {
         let words = if self.has_own { None } else { self.engine.view.memory.data_words() };
         words?.words(at, count)
-    }
-    fn prefetch_checks(&self, at: PersistentAddress, words: u64) {
-        if self.engine.concurrency() == Concurrency::Stm {
-            self.engine.prefetch_locks(at, words);
-        }
     }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         self.engine.view.memory.prefetch(at, words);

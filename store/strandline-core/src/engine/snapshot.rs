@@ -273,7 +273,7 @@ impl<C: Control> Read for Snapshot<C> {
     fn read_range(&mut self, at: PersistentAddress, into: &mut [u64]) -> Result<(), Abort> {
         self.tx().read_range(at, into)
     }
-    fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
+    fn search_optimistically<S: OptimisticSearch>(&mut self, search: &mut S) -> Option<S::Found> {
         self.tx().search_optimistically(search)
     }
     fn read_pages(

@@ -22,7 +22,7 @@
 
 use crate::error::Result;
 use crate::layout::SharedLayout;
-use crate::memory::{Event, LINE_WORDS, Memory, PersistentAddress, VolatileAddress, latch};
+use crate::memory::{Event, Memory, PersistentAddress, VolatileAddress, latch};
 use crate::scheme::SchemeObject;
 
 #[cfg(doc)]
@@ -161,15 +161,6 @@ impl<C: Control> Engine<C> {
         }
         self.reads.push((index as u32, lock >> 1));
         Some(words)
-    }
-
-    /// Prefetches the locks of the lines of `words` words from `at` on.
-    pub(super) fn prefetch_locks(&self, at: PersistentAddress, words: u64) {
-        // Locks of consecutive lines are consecutive words.
-        for word in (0..words).step_by((LINE_WORDS * LINE_WORDS) as usize) {
-            let index = self.guards.lock_index(at.word(word));
-            self.view.memory.prefetch_volatile(self.guards.lock(index));
-        }
     }
 
     /// Returns how an optimistic search that may see versions below `horizon` may use the line of `at`. The line counts as read if the

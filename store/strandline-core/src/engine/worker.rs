@@ -456,7 +456,7 @@ impl<C: Control> Read for Tx<C> {
     fn plain(&self) -> Option<Plain<'_>> {
         self.engine.plain()
     }
-    fn search_optimistically<S: OptimisticSearch>(&mut self, search: &S) -> Option<S::Found> {
+    fn search_optimistically<S: OptimisticSearch>(&mut self, search: &mut S) -> Option<S::Found> {
         self.engine.search_optimistically(search)
     }
     fn read_pages(

@@ -269,8 +269,6 @@ pub trait Memory {
     }
     /// A hint that `words` words from `at` on will soon be loaded.
     fn prefetch(&self, _at: PersistentAddress, _words: usize) {}
-    /// A hint that the volatile word at `at` will soon be loaded.
-    fn prefetch_volatile(&self, _at: VolatileAddress) {}
     /// A hint that `words` words from each of `places` on will soon be loaded, perhaps from a file. If the places are consecutive,
     /// `further` bytes behind them will be loaded too.
     fn read_ahead(&self, _places: &mut [PersistentAddress], _words: usize, _further: u64) {}

@@ -483,10 +483,6 @@ impl Memory for Native {
         }
     }
 
-    fn prefetch_volatile(&self, at: VolatileAddress) {
-        write_back::prefetch(self.volatile.at(at.offset()));
-    }
-
     fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
         places.sort_unstable();
         let bytes = words as u64 * 8;

@@ -117,9 +117,6 @@ impl<M: Memory> Memory for &M {
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         (**self).prefetch(at, words);
     }
-    fn prefetch_volatile(&self, at: VolatileAddress) {
-        (**self).prefetch_volatile(at);
-    }
     fn read_ahead(&self, places: &mut [PersistentAddress], words: usize, further: u64) {
         (**self).read_ahead(places, words, further);
     }

@@ -54,17 +54,17 @@ fn write_bytes_by(
     Ok(())
 }
 
-/// Writes only the words of `new` that differ from those at `at`.
+/// Writes only the words of `new` that differ from those at `at`. Returns whether any does.
 #[inline]
-pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
+pub fn rewrite(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<bool, Abort> {
     if let &[word] = new {
-        return if tx.read(at)? == word { Ok(()) } else { tx.write(at, word) };
+        return if tx.read(at)? == word { Ok(false) } else { tx.write(at, word).map(|()| true) };
     }
     rewrite_many(tx, at, new)
 }
 
 #[inline(never)]
-fn rewrite_many(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<(), Abort> {
+fn rewrite_many(tx: &mut impl Transaction, at: PersistentAddress, new: &[u64]) -> Result<bool, Abort> {
     with_buffer(new.len().min(PIECE) as u64, |buffer| rewrite_by(tx, at, new, buffer))
 }
 
@@ -74,11 +74,13 @@ fn rewrite_by(
     at: PersistentAddress,
     new: &[u64],
     buffer: &mut [u64],
-) -> Result<(), Abort> {
+) -> Result<bool, Abort> {
+    let mut differs = false;
     for (i, piece) in new.chunks(PIECE).enumerate() {
         let at = at.word((i * PIECE) as u64);
         let old = &mut buffer[..piece.len()];
         tx.read_range(at, old)?;
+        differs |= old != piece;
         let mut begin = 0;
         while begin < piece.len() {
             let rest = old[begin..].iter().zip(&piece[begin..]);
@@ -91,7 +93,7 @@ fn rewrite_by(
             begin = end + 1;
         }
     }
-    Ok(())
+    Ok(differs)
 }
 
 /// Returns whether more than `most` of the words at `at` differ from `new`.

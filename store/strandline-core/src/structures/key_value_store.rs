@@ -135,7 +135,7 @@ impl OptimisticSearch for Locate<'_> {
     /// The cell of the key's chain, the key's node if there is one, and the number of other nodes that the search has met.
     type Found = (Cell, Option<Node>, usize);
 
-    fn search(&self, tx: &mut impl Read) -> Result<Self::Found, Abort> {
+    fn search(&mut self, tx: &mut impl Read) -> Result<Self::Found, Abort> {
         tx.guard(self.store.buckets.link)?;
         let cell = self.store.cell(tx, self.hash)?;
         let (node, others) = KeyValueStore::find(tx, cell, self.hash, self.key)?;
@@ -228,8 +228,10 @@ impl KeyValueStore {
         hash: u64,
         key: &[u8],
     ) -> Result<(Cell, Option<Node>, usize), Abort> {
-        let search = Locate { store: self, hash, key };
-        let Some((cell, node, others)) = tx.search_optimistically(&search) else { return search.search(tx) };
+        let mut search = Locate { store: self, hash, key };
+        let Some((cell, node, others)) = tx.search_optimistically(&mut search) else {
+            return search.search(tx);
+        };
         Ok((cell, node.map(|node| node.reloaded(tx)).transpose()?, others))
     }
 
@@ -354,8 +356,8 @@ impl KeyValueStore {
     /// # Errors
     /// Returns the errors of [`KeyValueStore::get`].
     pub fn contains_key(&self, tx: &mut impl Read, key: &[u8]) -> Result<bool, Abort> {
-        let search = Locate { store: self, hash: hash(key), key };
-        let found = tx.search_optimistically(&search);
+        let mut search = Locate { store: self, hash: hash(key), key };
+        let found = tx.search_optimistically(&mut search);
         Ok(found.map_or_else(|| search.search(tx), Ok)?.1.is_some())
     }
 

@@ -174,9 +174,6 @@ impl<T: Read + ?Sized> Read for &mut T {
     fn mapped_words(&self, at: PersistentAddress, count: u64) -> Option<MappedWords<'_>> {
         T::mapped_words(self, at, count)
     }
-    fn prefetch_checks(&self, at: PersistentAddress, words: u64) {
-        T::prefetch_checks(self, at, words);
-    }
     fn prefetch(&self, at: PersistentAddress, words: usize) {
         T::prefetch(self, at, words);
     }

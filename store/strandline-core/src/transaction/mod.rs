@@ -135,7 +135,7 @@ pub trait Read {
     ///
     /// impl OptimisticSearch for First {
     ///     type Found = Option<u64>;
-    ///     fn search(&self, tx: &mut impl Read) -> Result<Option<u64>, Abort> {
+    ///     fn search(&mut self, tx: &mut impl Read) -> Result<Option<u64>, Abort> {
     ///         tx.guard(tx.root(0))?;
     ///         let words: [u64; 8] = tx.read_array(tx.root(0))?;
     ///         Ok(words[1..].iter().copied().find(|&word| word != 0))
@@ -143,14 +143,14 @@ pub trait Read {
     /// }
     ///
     /// worker.run(|tx| tx.write_range(tx.root(0), &[1, 0, 0, 5]))?;
-    /// let found = worker.view(|tx| match tx.search_optimistically(&First) {
+    /// let found = worker.view(|tx| match tx.search_optimistically(&mut First) {
     ///     Some(found) => Ok(found),
     ///     None => First.search(tx),
     /// })?;
     /// assert_eq!(found, Some(5));
     /// # Ok::<(), strandline_core::Error>(())
     /// ```
-    fn search_optimistically<S: OptimisticSearch>(&mut self, _search: &S) -> Option<S::Found>
+    fn search_optimistically<S: OptimisticSearch>(&mut self, _search: &mut S) -> Option<S::Found>
     where
         Self: Sized,
     {
@@ -170,10 +170,6 @@ pub trait Read {
     fn mapped_words(&self, _at: PersistentAddress, _count: u64) -> Option<MappedWords<'_>> {
         None
     }
-
-    /// In an [`OptimisticSearch`]: prefetches the locks of `words` words from `at` on, which the transaction checks when it reads some of them after the
-    /// search.
-    fn prefetch_checks(&self, _at: PersistentAddress, _words: u64) {}
 
     /// Reads words of an extent ([`Transaction::alloc_pages`]). `guard` is a word to which each transaction writes that frees these pages.
     ///
@@ -351,7 +347,7 @@ pub trait OptimisticSearch {
     ///
     /// # Errors
     /// Returns the reader's errors. After any error, an optimistic search counts as not run.
-    fn search(&self, tx: &mut impl Read) -> Result<Self::Found, Abort>;
+    fn search(&mut self, tx: &mut impl Read) -> Result<Self::Found, Abort>;
 }
 
 /// Reading, writing, allocating and freeing in a transaction: all of it happens, or nothing.

@@ -148,8 +148,11 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     /// Like `get`, but takes the encoded bytes of a key.
     pub(crate) fn get_encoded(self, tx: &View<'p, impl Control>, key: &KeyBytes) -> Result<Option<V>> {
         tx.words(|tx| {
-            let cell = self.tree(tx)?.find(tx, key.as_slice())?;
-            cell.map(|cell| Self::load_value(tx, &cell)).transpose()
+            self.tree(tx)?.read(tx, key.as_slice(), |tx, cell, words| match words {
+                Some(words) => V::decode(words, cell.value_bytes(), Stored::new())
+                    .map_err(|_| invalid(tx, cell.at(), V::NAME)),
+                None => Self::load_value(tx, &cell),
+            })
         })
     }
 
@@ -181,10 +184,15 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     {
         let key = KeyBytes::of(key);
         tx.words(|tx| {
-            let Some(cell) = self.tree(tx)?.find(tx, key.as_slice())? else { return Ok(None) };
-            // SAFETY: only its tree refers to the extents of an `OrderedMap`.
-            let done = unsafe { cell.with_bytes(tx, |bytes| V::borrowed(bytes).map(read)) }?;
-            done.map(Some).map_err(|_| invalid(tx, cell.at(), V::NAME))
+            self.tree(tx)?.read(tx, key.as_slice(), |tx, cell, words| {
+                let read = |bytes: &[u8]| V::borrowed(bytes).map(read);
+                let done = match words {
+                    Some(words) => read(&bytemuck::cast_slice(words)[..cell.value_bytes() as usize]),
+                    // SAFETY: only its tree refers to the extents of an `OrderedMap`.
+                    None => unsafe { cell.with_bytes(tx, read) }?,
+                };
+                done.map_err(|_| invalid(tx, cell.at(), V::NAME))
+            })
         })
     }
 

@@ -178,7 +178,7 @@ impl<'p> Bytes<'p> {
                 check_content(tx, content, new)?;
                 return with_buffer(new.div_ceil(8), |words| {
                     to_words(bytes, words);
-                    rewrite(tx, content.word(1), words)
+                    rewrite(tx, content.word(1), words).map(drop)
                 });
             }
             free_content(tx, content)?;

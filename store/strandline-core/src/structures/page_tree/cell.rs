@@ -66,8 +66,12 @@ pub(super) fn stored_word(stored: u64) -> u64 {
     u64::from_be_bytes(stored.to_le_bytes())
 }
 
+const MOST_WORDS: usize = most_cell_words(512) as usize;
+
 /// The words of a cell outside a page: new, or to be moved.
-pub(super) type CellWords = ArrayVec<u64, { most_cell_words(512) as usize }>;
+pub(super) type CellWords = ArrayVec<u64, MOST_WORDS>;
+
+static ZEROS: [u64; MOST_WORDS] = [0; MOST_WORDS];
 
 /// The positions of a cell's key and value among the words of its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +109,6 @@ pub(super) fn inside(
 }
 
 impl Cell {
-    /// Returns the cell with its first word read again in this transaction: an optimistic search may have seen another size of the value.
-    pub(super) fn reloaded(self, tx: &mut impl Read) -> Result<Self, Abort> {
-        Ok(Self { head: tx.read(self.at())?, ..self })
-    }
-
     /// Returns the number of bytes in the value.
     pub fn value_bytes(&self) -> u64 {
         value_bytes(self.head)
@@ -163,6 +162,21 @@ impl Cell {
             Some(Outside::Block(block)) => with_words(tx, block, 0, bytes, body),
             Some(Outside::Extents(list)) => outside::with_value(tx, list, bytes, body),
         }
+    }
+
+    /// Reads the words of the value, which is in `page`, into `words`.
+    pub(super) fn read_inside(
+        &self,
+        tx: &mut impl Read,
+        page: &Page,
+        words: &mut CellWords,
+    ) -> Result<(), Abort> {
+        let (offset, count) = (self.value_offset(), whole_words(self.value_bytes()));
+        words.clear();
+        if offset + count > page.words || words.try_extend_from_slice(&ZEROS[..count as usize]).is_err() {
+            return Err(page.cell_outside(tx));
+        }
+        tx.read_range(self.page.word(offset), words)
     }
 
     /// Calls `body` with the bytes of the value. A large value that is in one piece in memory is lent to a reader instead of copied, if it
@@ -256,10 +270,9 @@ impl Cell {
         if self.head & KEY_OUTSIDE == 0 { Ok(None) } else { self.key_place(tx).map(|(block, _)| Some(block)) }
     }
 
-    /// Writes the first word for a value of `bytes` bytes, which takes as many words as the old one.
-    pub(super) fn set_value_bytes(&self, tx: &mut impl Transaction, bytes: u64) -> Result<(), Abort> {
-        let head = self.head & !0xffff_ffff | bytes;
-        if head == self.head { Ok(()) } else { tx.write(self.at(), head) }
+    /// Returns the first word of the cell with a value of `bytes` bytes.
+    pub(super) fn head_with(&self, bytes: u64) -> u64 {
+        self.head & !0xffff_ffff | bytes
     }
 }
 

@@ -170,7 +170,7 @@ impl PageTree {
     ) -> Result<(), Abort> {
         let Located { leaf: mut page, place, cell } = located;
         let Some(cell) = cell else { return Err(KIND.damaged(tx, page.at, "no cell")) };
-        if rewritten(tx, cell, value, bytes)? {
+        if rewritten(tx, &page, cell, value, bytes)? {
             return Ok(());
         }
         cell.free_outside(tx)?;
@@ -343,9 +343,15 @@ impl PageTree {
     }
 }
 
-/// Overwrites the value of a cell, if the new one takes as many words, not too many of them differ, and the value is not in extents.
-/// Returns whether it did.
-fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -> Result<bool, Abort> {
+/// Overwrites the value of a cell of `page`, if the new one takes as many words, not too many of them differ, and the value is not in
+/// extents. Returns whether it did.
+fn rewritten(
+    tx: &mut impl Transaction,
+    page: &Page,
+    cell: Cell,
+    value: &[u64],
+    bytes: u64,
+) -> Result<bool, Abort> {
     if cell.value_bytes().div_ceil(8) != bytes.div_ceil(8) {
         return Ok(false);
     }
@@ -359,7 +365,14 @@ fn rewritten(tx: &mut impl Transaction, cell: Cell, value: &[u64], bytes: u64) -
         return Ok(false);
     }
     KIND.check_block(tx, block, offset + value.len() as u64)?;
-    cell.set_value_bytes(tx, bytes)?;
-    rewrite(tx, at, value)?;
+    let head = cell.head_with(bytes);
+    let mut is_page_changed = rewrite(tx, at, value)? && block == page.at;
+    if head != cell.head {
+        tx.write(cell.at(), head)?;
+        is_page_changed = true;
+    }
+    if is_page_changed {
+        page.store_counts(tx)?;
+    }
     Ok(true)
 }

@@ -32,9 +32,9 @@
 //!
 //! *Bulk loads* of sorted pairs fill new leaves and add each behind the others when it is full.
 //!
-//! *Searches* are optimistic: the header and the first line of each page are their guards. So a transaction that changes slots, keys or
-//! children of a page also writes the page's head, even if that stays the same, and one that frees a page writes to the header or to the
-//! head of the page's parent. Only a cell's value and its size change without that.
+//! *Searches* are optimistic: the header and the first line of each page are their guards. So a transaction that changes anything in a page
+//! also writes the page's head, even if that stays the same, and one that frees a page writes to the header or to the head of the page's
+//! parent. A value that is in its page is read by the search that finds it; blocks and extents of others have no guard.
 //!
 //! Pages have no links to one another: a scan finds the next leaf through its parents.
 
@@ -56,6 +56,7 @@ mod stream;
 use arrayvec::ArrayVec;
 
 pub use batch::Batch;
+use cell::CellWords;
 pub use cell::{Cell, Inside};
 pub use load::Load;
 use page::Page;
@@ -97,11 +98,8 @@ const FIRST_PAGE_BYTES: u64 = 512;
 ///     }
 ///     Ok(())
 /// })?;
-/// let value = worker.view(|tx| match tree.find(tx, b"flood")? {
-///     Some(cell) => cell.with_value(tx, |words, _| words[0]).map(Some),
-///     None => Ok(None),
-/// })?;
-/// assert_eq!(value, Some(5));
+/// let value = worker.view(|tx| tree.read(tx, b"flood", |_, _, words| Ok(words.map(<[u64]>::to_vec))))?;
+/// assert_eq!(value, Some(Some(vec![5])));
 /// # Ok::<(), strandline_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -139,8 +137,29 @@ struct Find<'t> {
 impl OptimisticSearch for Find<'_> {
     type Found = Option<Cell>;
 
-    fn search(&self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
+    fn search(&mut self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
         Ok(self.tree.search(tx, self.key)?.1.cell)
+    }
+}
+
+/// The search for a key's cell, which also reads the value if that is in the page.
+struct ReadValue<'t> {
+    tree: &'t PageTree,
+    key: &'t [u8],
+    value: CellWords,
+}
+
+impl OptimisticSearch for ReadValue<'_> {
+    type Found = Option<Cell>;
+
+    fn search(&mut self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
+        let (page, found) = self.tree.search(tx, self.key)?;
+        if let Some(cell) = found.cell
+            && !cell.is_outside()
+        {
+            cell.read_inside(tx, &page, &mut self.value)?;
+        }
+        Ok(found.cell)
     }
 }
 
@@ -153,7 +172,7 @@ struct Locate<'t> {
 impl OptimisticSearch for Locate<'_> {
     type Found = Located;
 
-    fn search(&self, tx: &mut impl Read) -> Result<Located, Abort> {
+    fn search(&mut self, tx: &mut impl Read) -> Result<Located, Abort> {
         let (leaf, Found { place, cell, .. }) = self.tree.search(tx, self.key)?;
         Ok(Located { leaf, place, cell })
     }
@@ -228,7 +247,6 @@ impl PageTree {
         let mut page = self.root(tx)?;
         loop {
             if page.level == 0 {
-                tx.prefetch_checks(page.at, page.words);
                 return Ok((page, page.search(tx, key)?));
             }
             let found = page.search(tx, key)?;
@@ -257,11 +275,23 @@ impl PageTree {
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
     pub fn find(&self, tx: &mut impl Read, key: &[u8]) -> Result<Option<Cell>, Abort> {
-        let search = Find { tree: self, key };
-        match tx.search_optimistically(&search) {
-            Some(found) => found.map(|cell| cell.reloaded(tx)).transpose(),
-            None => search.search(tx),
-        }
+        let mut search = Find { tree: self, key };
+        tx.search_optimistically(&mut search).map_or_else(|| search.search(tx), Ok)
+    }
+
+    /// Calls `body` with the cell of `key`, if the tree has the key, and with the words of its value, if they are in the cell's page.
+    ///
+    /// # Errors
+    /// Returns an error after a conflict or if there is damage, and the errors of `body`.
+    pub fn read<T: Read, R>(
+        &self,
+        tx: &mut T,
+        key: &[u8],
+        body: impl FnOnce(&mut T, Cell, Option<&[u64]>) -> Result<R, Abort>,
+    ) -> Result<Option<R>, Abort> {
+        let mut search = ReadValue { tree: self, key, value: CellWords::new() };
+        let found = tx.search_optimistically(&mut search).map_or_else(|| search.search(tx), Ok)?;
+        found.map(|cell| body(tx, cell, (!cell.is_outside()).then_some(&search.value))).transpose()
     }
 
     /// Returns the place of `key`.
@@ -269,10 +299,8 @@ impl PageTree {
     /// # Errors
     /// Returns an error after a conflict or if there is damage.
     pub fn locate(&self, tx: &mut impl Read, key: &[u8]) -> Result<Located, Abort> {
-        let search = Locate { tree: self, key };
-        let Some(mut located) = tx.search_optimistically(&search) else { return search.search(tx) };
-        located.cell = located.cell.map(|cell| cell.reloaded(tx)).transpose()?;
-        Ok(located)
+        let mut search = Locate { tree: self, key };
+        tx.search_optimistically(&mut search).map_or_else(|| search.search(tx), Ok)
     }
 
     /// Returns whether the tree has no keys.

@@ -39,8 +39,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Loads the head of the page at `at`, which must be on `level` if that is given. The head is the guard of the page's slots, keys and
-    /// children.
+    /// Loads the head of the page at `at`, which must be on `level` if that is given. The head is the guard of the whole page.
     pub fn load(tx: &mut impl Read, at: PersistentAddress, level: Option<u64>) -> Result<Self, Abort> {
         tx.guard(at)?;
         let [head, counts] = tx.read_array(at)?;
@@ -240,8 +239,8 @@ impl Page {
         self.store_counts(tx)
     }
 
-    /// Writes the counts of the page.
-    fn store_counts(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
+    /// Writes the counts of the page, even if they have not changed: their line is the guard of the page.
+    pub fn store_counts(&self, tx: &mut impl Transaction) -> Result<(), Abort> {
         tx.write(self.at.word(1), self.counts())
     }
 
@@ -409,7 +408,6 @@ impl Page {
         };
         let cell = self.cell(tx, offset)?;
         tx.write(cell.child_at(), child.offset())?;
-        // The head is the guard of the children.
         self.store_counts(tx)
     }
 

@@ -2,14 +2,14 @@
 
 use std::cmp::Ordering;
 
-use super::cell::{Cell, stored_word, word_of};
+use super::cell::{Cell, KEY_OUTSIDE, stored_word, word_of};
 use super::page::{HEAD, Page};
 use super::slots::{EACH, Place, count, offset_in};
 use crate::memory::{MappedWords, PersistentAddress};
 use crate::transaction::plain::NOT_HERE;
 use crate::transaction::{Abort, Read};
 
-/// Up to this number of slot words, a search in a leaf prefetches all cells together.
+/// Up to this number of slot words, a search in a leaf prefetches the first cells of all of them together.
 const FEW_SLOTS: u64 = 16;
 
 /// The result of a search: the place of a key in a page, or the place where it would be inserted.
@@ -96,14 +96,10 @@ impl Page {
         let [slots] = words.load(HEAD + last)?;
         let Some(index) = count(slots).checked_sub(1) else { return Ok(None) };
         let offset = offset_in(slots, index);
-        if !self.is_inside(offset) {
-            return Ok(None);
-        }
-        let [head, key] = words.load(offset)?;
+        let Some((head, Ordering::Less)) = self.compare(words, offset, sought)? else { return Ok(None) };
         let cell = Cell { page: self.at, offset, head };
         let place = Place { word: last as u16, index: index as u8 + 1 };
-        let is_behind = sought.compare(words, cell, key)?.is_lt();
-        Ok(is_behind.then_some(Found { place, cell: None, below: Some(cell) }))
+        Ok(Some(Found { place, cell: None, below: Some(cell) }))
     }
 
     /// Returns whether a cell that begins at this word has its first two words in the page.
@@ -118,7 +114,7 @@ impl Page {
             // Without this, each step of the search would wait for another cache line.
             for number in 0..self.slots {
                 let [slots] = words.load(HEAD + number)?;
-                (0..EACH).for_each(|index| words.prefetch(offset_in(slots, index)));
+                words.prefetch(offset_in(slots, 0));
             }
         }
         let (mut low, mut high) = (0, self.slots);
@@ -127,16 +123,14 @@ impl Page {
         while low < high {
             let middle = (low + high) / 2;
             let [slots] = words.load(HEAD + middle)?;
-            let offset = offset_in(slots, 0);
-            if !self.is_inside(offset) {
+            let Some((first, order)) = self.compare(words, offset_in(slots, 0), sought)? else {
                 return Ok(None);
-            }
-            let [first, key] = words.load(offset)?;
-            let cell = Cell { page: self.at, offset, head: first };
-            match sought.compare(words, cell, key)? {
+            };
+            match order {
                 Ordering::Less => (low, word, head) = (middle + 1, slots, first),
                 Ordering::Greater => high = middle,
                 Ordering::Equal => {
+                    let cell = Cell { page: self.at, offset: offset_in(slots, 0), head: first };
                     let place = Place { word: middle as u16, index: 0 };
                     return Ok(Some(Found { place, cell: Some(cell), below: None }));
                 }
@@ -148,36 +142,50 @@ impl Page {
         if self.level == 0 {
             (1..EACH).for_each(|index| words.prefetch(offset_in(word, index)));
         }
-        let mut below = Cell { page: self.at, offset: offset_in(word, 0), head };
-        let mut place = Place { word: number as u16, index: 1 };
-        while usize::from(place.index) < EACH {
-            let offset = offset_in(word, usize::from(place.index));
-            if offset == 0 {
-                break;
-            }
-            if !self.is_inside(offset) {
+        let (mut below, mut index) = (0, 1);
+        let mut found = None;
+        while index < EACH && offset_in(word, index) != 0 {
+            let Some((first, order)) = self.compare(words, offset_in(word, index), sought)? else {
                 return Ok(None);
-            }
-            let [first, key] = words.load(offset)?;
-            let cell = Cell { page: self.at, offset, head: first };
-            match sought.compare(words, cell, key)? {
-                Ordering::Less => below = cell,
-                Ordering::Equal => return Ok(Some(Found { place, cell: Some(cell), below: Some(below) })),
+            };
+            match order {
+                Ordering::Less => (below, head) = (index, first),
+                Ordering::Equal => {
+                    found = Some(Cell { page: self.at, offset: offset_in(word, index), head: first });
+                    break;
+                }
                 Ordering::Greater => break,
             }
-            place.index += 1;
+            index += 1;
         }
-        Ok(Some(Found { place, cell: None, below: Some(below) }))
+        let below = Cell { page: self.at, offset: offset_in(word, below), head };
+        let place = Place { word: number as u16, index: index as u8 };
+        Ok(Some(Found { place, cell: found, below: Some(below) }))
+    }
+
+    /// Compares the key of the cell that begins at word `offset` with the one that is sought. Returns the first word of the cell too, or `None` if
+    /// no cell of the page can begin there.
+    #[inline]
+    fn compare(
+        &self,
+        words: &mut impl Words,
+        offset: u64,
+        sought: &Sought<'_>,
+    ) -> Result<Option<(u64, Ordering)>, Abort> {
+        if !self.is_inside(offset) {
+            return Ok(None);
+        }
+        let [head, first] = words.load(offset)?;
+        let first = stored_word(first);
+        if first != sought.first && head & KEY_OUTSIDE == 0 {
+            return Ok(Some((head, first.cmp(&sought.first))));
+        }
+        let cell = Cell { page: self.at, offset, head };
+        Ok(Some((head, sought.compare_more(words, cell)?)))
     }
 }
 
 impl Sought<'_> {
-    /// Compares the key of a cell with this one. `first` is the second word of the cell.
-    fn compare(&self, words: &mut impl Words, cell: Cell, first: u64) -> Result<Ordering, Abort> {
-        let order = stored_word(first).cmp(&self.first);
-        if order.is_ne() && !cell.is_key_outside() { Ok(order) } else { self.compare_more(words, cell) }
-    }
-
     /// Compares the keys' other words, if the first ones are equal, or the whole keys, if the cell's is outside the page.
     fn compare_more(&self, words: &mut impl Words, cell: Cell) -> Result<Ordering, Abort> {
         if cell.is_key_outside() {
