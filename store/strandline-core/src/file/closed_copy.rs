@@ -152,7 +152,7 @@ fn copy_heap(files: &OpenFiles, original: &Pool, sums: Option<&SharedFile>, to: 
         Some(sums) => checksums::device(&files.heap, sums),
         None => return copy_file(&files.heap, &files.path, to),
     };
-    // Leaves out the pages that recovery will write.
+    // Leaves out the pages that recovery will change.
     let left_out = match original.shared_log() {
         Some(log) => log.logged_pages(&original.native_view()?)?,
         None => HashSet::new(),

@@ -38,7 +38,7 @@ pub struct Recovery {
     pub scan: Duration,
     /// The time to sort the committed transactions.
     pub sort: Duration,
-    /// The time to store them home and to make this durable.
+    /// The time to store them home and, except in the `Sync` domain, to make this durable.
     pub replay: Duration,
     /// The time to raise the watermark and to zero the logs.
     pub truncate: Duration,

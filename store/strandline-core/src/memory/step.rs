@@ -162,11 +162,11 @@ pub enum Step {
     SyncRecoveryBlocks,
     /// `Sync`: recovery drops a last transaction without commit record (a comparison).
     SyncRecoveryIncomplete,
-    /// `Sync`: recovery writes every page that it touches, changed or not.
+    /// `Sync`: recovery marks every page that it touches as dirty, changed or not.
     SyncRecoveryPages,
-    /// `Sync`: the flush between recovery's pages and its slot.
+    /// `Sync`: the flush before recovery's header and slot, of the slot that it has found and of pages.
     SyncRecoveryHeapFlush,
-    /// `Sync`: recovery chooses block numbers above all that an earlier life can have used.
+    /// `Sync`: recovery chooses block numbers above all that an earlier life can have used, or a life that no such block has.
     SyncRecoveryNumbers,
     /// An optimistic search validates its guards when it has ended (a comparison).
     OptimisticGuards,

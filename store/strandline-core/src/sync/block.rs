@@ -28,8 +28,8 @@
 //! - *Torn*, or one of *another pool*: its checksum is wrong.
 //! - One of *an earlier log of this pool*: each log file has its own nonce, which the heap's checkpoint slots contain as well. A log with another
 //!   nonce is refused before any block is read, and its blocks' checksums are wrong.
-//! - One of *an earlier life of this log*: recovery draws a new life and begins S + N blocks further on, above every number that a block in the file
-//!   can have. The number alone would suffice if files were never restored from older copies.
+//! - One of *an earlier life of this log*: each opening of the pool draws a new life. Recovery either begins at S + N, above every number that a block
+//!   in the file can have, or chooses a life that no block has which might fit ([`recovery`](super::recovery)).
 //!
 //! # Older copies
 //!

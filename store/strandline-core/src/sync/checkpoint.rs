@@ -55,6 +55,8 @@ pub(super) enum Haste {
     Calm,
     /// As fast as the device can, because a thread waits for the end.
     Hurried,
+    /// Like `Hurried`, but no commits run, and the caller flushes the pages when all are written.
+    Alone,
 }
 
 /// Writes the pages with these consecutive contents, each one after the previous one is written.
@@ -82,6 +84,11 @@ pub(super) fn copy_page<M: Memory>(memory: &M, page: u64, into: &mut [u8]) {
         to_bytes(&words, bytes);
         memory.work(LINE_WORDS as u32);
     }
+}
+
+/// Returns whether each batch of pages is flushed.
+fn flushes_batches(device: &dyn Device, haste: Haste) -> bool {
+    haste != Haste::Alone && !device.is_direct(DeviceFile::Heap)
 }
 
 impl SharedLog {
@@ -230,7 +237,7 @@ impl SharedLog {
 
     /// Returns the number of pages that are copied and written together.
     pub(super) fn batch_pages<M: Memory>(&self, memory: &M, device: &dyn Device, haste: Haste) -> usize {
-        let is_small = self.is_calm(memory, haste) || !device.is_direct(DeviceFile::Heap);
+        let is_small = self.is_calm(memory, haste) || flushes_batches(device, haste);
         if is_small { CALM_PAGES } else { BATCH_PAGES }
     }
 
@@ -300,7 +307,7 @@ impl SharedLog {
             device.write_pages(DeviceFile::Heap, batch, copies)
         };
         written.map_err(|error| self.poison(memory, Failure::HeapWrite, &error))?;
-        if !device.is_direct(DeviceFile::Heap) {
+        if flushes_batches(device, haste) {
             // Flushing more at a time would delay commits.
             device.flush(DeviceFile::Heap).map_err(|e| self.poison(memory, Failure::HeapFlush, &e))?;
         }

@@ -13,7 +13,7 @@
 //! [`Checksummed`] is a [`Device`] over another one. It notes the checksum of each page that is written. When the heap is flushed, it writes the
 //! noted checksums after the flush, so that no checksum is durable before its page, and before it returns. So both files are durable before a
 //! checkpoint slot is written. After a crash in between, a page and its checksum may differ, but then the log has records of the page, and recovery
-//! writes the page and its checksum again.
+//! or the checkpoint after it writes the page and its checksum again.
 //!
 //! This holds for each page that a checkpoint writes. It does not hold for pages that a large transaction writes, whose old contents need not be
 //! restored if their chunk was free, nor for pages that lose their disk space. Their checksums are durably forgotten before they change
@@ -337,7 +337,7 @@ impl<'d> Verifier<'d> {
         Ok(![0, found].contains(&self.recorded(page)?))
     }
 
-    /// Returns all pages of the heap file that differ from what was written to them. Leaves out those in `left_out`, which recovery will write again.
+    /// Returns all pages of the heap file that differ from what was written to them. Leaves out those in `left_out`, which will be written again.
     ///
     /// # Errors
     /// Returns an error if the device fails.

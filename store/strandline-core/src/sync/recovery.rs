@@ -21,12 +21,14 @@
 //! 5. Write the new life durably to the log's header. Then write a slot over the older one; flush. Which slot depends:
 //!    - *Usually* the new life inherits the accepted blocks: the slot has the same S and W, the new life, the one before it, and e. The log goes on
 //!      with block e, and the next checkpoint writes the dirty pages. So a restart takes as long as reading the log and replaying it.
-//!    - If some of the accepted blocks were inherited before, if there was a journal, if blocks were dropped because of damage, or if more pages are
-//!      dirty than memory may hold, the pages are written and flushed *before* the header. The slot has S + N and the highest accepted TxID.
+//!    - If no transaction is replayed, if some of the accepted blocks were inherited before, if there was a journal, if blocks were dropped because
+//!      of damage, or if more pages are dirty than the pool's options allow, the pages are written and flushed *before* the header. The slot has
+//!      S + N and the highest accepted TxID.
 //!
 //! In the second case each block number of an earlier life is below the S + N of its durable slot, so that no remaining block can ever fit again.
 //! In the first case blocks of the life before may remain at the 2 F numbers from e on, where writes were in flight. They do not fit because of
-//! their life: the new one is none of those that blocks in these places have. What a transaction without commit record has left in the inherited
+//! their life: the new one is none of those that blocks in these places have. (If a failed write has torn a block there, its life cannot be read; that
+//! it is the new one, and that the block is whole again later, has a chance of 2^-24.) What a transaction without commit record has left in the inherited
 //! blocks is dropped by each later recovery too, and does not become a part of the new life's first transaction.
 //!
 //! Only then does open return. After a crash before the slot is durable, recovery repeats everything with the same result, because the old slot and
@@ -45,7 +47,7 @@ use crate::memory::{Memory, PersistentAddress, Step};
 use crate::scheme::check_transaction;
 
 use super::SyncParameters;
-use super::block::{self, BLOCK_BYTES, CREATION, FIRST_BLOCK, Lives, LogIdentity};
+use super::block::{self, BLOCK_BYTES, BlockHead, CREATION, FIRST_BLOCK, Lives, LogIdentity};
 use super::checkpoint::{Haste, copy_page};
 use super::damage::{LogDamage, proves_damage};
 use super::group_flush::WRITE_BLOCKS;
@@ -59,7 +61,7 @@ use crate::memory::device::{AlignedBuffer, Device, DeviceFile};
 const FIRST_BLOCKS: u64 = 256;
 /// Number of blocks that are read at a time after those, and written again with one durable write, which waits for the device to flush.
 const BATCH_BLOCKS: u64 = 4096;
-/// Number of pages that a journal restores at a time.
+/// Number of pages that a journal restores at a time, and the least that recovery leaves in memory.
 const BATCH_PAGES: u64 = 256;
 /// The most pages that are replayed at a time, because they are in memory together. A page that is stored to several times counts repeatedly.
 const REPLAYED_PAGES: u64 = 16384;
@@ -122,7 +124,7 @@ struct Found {
     index: u64,
     /// The accepted blocks, from S on, in parts that are each in one piece in the ring.
     blocks: Vec<AlignedBuffer>,
-    /// Number of words from committed transactions in the inherited blocks, and in the others. They come first there.
+    /// Number of words from committed transactions in the inherited blocks, and in the others. In each part these words are the first ones.
     committed: [u64; 2],
     /// The lives of the blocks that were found behind the accepted ones, where writes may have been in flight.
     lives_behind: Vec<u64>,
@@ -308,7 +310,7 @@ impl SharedLog {
             self.write_recovered(view, device)?;
         }
         self.write_end_again(view, device).map_err(cannot("write", heap))?;
-        if !inherits && !memory.omitted(Step::SyncRecoveryHeapFlush) {
+        if !memory.omitted(Step::SyncRecoveryHeapFlush) {
             device.flush(heap).map_err(cannot("flush", heap))?;
         }
         self.forget_journal(view, device).map_err(cannot("write", heap))?;
@@ -351,6 +353,15 @@ impl SharedLog {
         Ok(())
     }
 
+    /// Writes the pages that recovery has left to the next checkpoint, before a transaction runs.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn checkpoint_recovered<M: Memory>(&self, view: &View<M>) -> Result<()> {
+        let written = self.checkpoint(view).map(drop);
+        written.map_err(|error| self.in_recovery(&view.memory, "write the pool's heap file", error))
+    }
+
     /// Returns recovery's error for a failure that has poisoned the pool, which is not open yet.
     fn in_recovery<M: Memory>(&self, memory: &M, action: &str, error: Error) -> Error {
         match error {
@@ -387,7 +398,7 @@ impl SharedLog {
     fn write_recovered<M: Memory>(&self, view: &View<M>, device: &dyn Device) -> Result<()> {
         let memory = &view.memory;
         let active = memory.load(self.active_bitmap());
-        self.write_dirty_pages(view, device, active, Haste::Hurried)
+        self.write_dirty_pages(view, device, active, Haste::Alone)
             .map_err(|error| self.in_recovery(memory, "write the pool's heap file", error))?;
         memory.store(self.count(active), 0);
         self.give_back_clean(view);
@@ -466,7 +477,7 @@ impl SharedLog {
         Ok(found.report)
     }
 
-    /// Returns the pages that recovery would write. Until it has, their contents may be as a crash has left them.
+    /// Returns the pages to which recovery would store. Until it or a checkpoint has written them, their contents may be as a crash has left them.
     ///
     /// # Errors
     /// Returns the errors of [`SharedLog::recover`].
@@ -545,7 +556,7 @@ impl SharedLog {
             (report.lost_blocks, report.lost_transactions) = (damage.blocks, damage.transactions);
         }
         if !is_confirmed {
-            self.check_that_nothing_follows(device, number)?;
+            self.check_that_nothing_follows(device, &slot, number)?;
         }
         // The stored watermark is higher only if the pool's last life was under another domain and was closed cleanly.
         report.watermark = judge.watermark.max(view.memory.load(Layout::WATERMARK));
@@ -645,9 +656,12 @@ impl SharedLog {
     }
 
     /// Checks this because one of the slots is damaged. If that was the newer one, the log may continue after block numbers to which the valid slot
-    /// does not lead, and beginning there would lose transactions. This cannot be if no block has number `end` or a higher one.
-    fn check_that_nothing_follows(&self, device: &dyn Device, end: u64) -> Result<()> {
-        let highest = highest_block(device, self.ring, self.seed).map_err(cannot("read", DeviceFile::Log))?;
+    /// does not lead, and beginning there would lose transactions. This cannot be if no block has number `end` or a higher one, except those that
+    /// lives before the slot's have left there: their G is below the slot's generation.
+    fn check_that_nothing_follows(&self, device: &dyn Device, slot: &CheckpointSlot, end: u64) -> Result<()> {
+        let counts = |head: &BlockHead| head.life == slot.life || head.generation >= slot.generation;
+        let highest = highest_block(device, self.ring, self.seed, counts);
+        let highest = highest.map_err(cannot("read", DeviceFile::Log))?;
         match highest.filter(|&highest| highest >= end) {
             Some(highest) => Err(Error::damaged(format!(
                 "one of its checkpoint slots is not valid, and block {highest} of the log does not follow from the other"

@@ -94,7 +94,9 @@ pub(crate) fn repair_log_header(
     if Lives::load(&found).is_some_and(|lives| lives.current != life) {
         return Ok(false);
     }
-    if !block::may_have_been(&found, &good) && highest_block(device, ring, identity.seed())?.is_none() {
+    if !block::may_have_been(&found, &good)
+        && highest_block(device, ring, identity.seed(), |_| true)?.is_none()
+    {
         return Ok(false);
     }
     device.write_durable(DeviceFile::Log, 0, &good)?;
@@ -135,10 +137,19 @@ fn holds_life(
 /// Number of the ring's blocks that are read at a time.
 const BATCH_BLOCKS: u64 = 256;
 
-/// Returns the highest number of a valid block at its place in the ring, whichever life has written it. Reads the whole ring.
-pub(super) fn highest_block(device: &dyn Device, ring: u64, seed: u32) -> io::Result<Option<u64>> {
+/// Returns the highest number of a valid block at its place in the ring that `counts`. Reads the whole ring.
+pub(super) fn highest_block(
+    device: &dyn Device,
+    ring: u64,
+    seed: u32,
+    counts: impl Fn(&BlockHead) -> bool,
+) -> io::Result<Option<u64>> {
     let mut highest = None;
-    visit_blocks(device, ring, seed, |head, _| highest = highest.max(Some(head.number)))?;
+    visit_blocks(device, ring, seed, |head, _| {
+        if counts(&head) {
+            highest = highest.max(Some(head.number));
+        }
+    })?;
     Ok(highest)
 }
 

@@ -13,8 +13,8 @@
 //! 4. The header with the new N is written durably. Then the gate is opened.
 //!
 //! After a crash before step 4 the old N holds, after a later one the new N, and recovery finds the needed blocks with either. Any other block in
-//! these places has a lower number, or is zeros. With the old N, no number from S + N on was used. So S + N, at which the next life begins, is above
-//! all used numbers with either N.
+//! these places has a lower number, or is zeros. With the old N, no number from S + N on was used. So S + N, at which the next life begins unless it
+//! inherits the blocks, is above all used numbers with either N.
 //!
 //! If the disk has no room for a longer file, the ring keeps its size until the pool is opened again.
 

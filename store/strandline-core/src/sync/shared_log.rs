@@ -305,11 +305,11 @@ impl SharedLog {
     pub(super) fn newest_slot(&self) -> VolatileAddress {
         self.line(13).word(1)
     }
-    /// Returns the address of the life before this one, if this one has inherited its blocks.
+    /// Returns the address of the life before this one.
     pub(super) fn inherited_life(&self) -> VolatileAddress {
         self.line(13).word(2)
     }
-    /// Returns the address of E, the number of the first block behind those that this life has inherited, or 0.
+    /// Returns the address of the number at which this life has begun. It has inherited the blocks from S on that are below, if there are any.
     pub(super) fn inherited_end(&self) -> VolatileAddress {
         self.line(13).word(3)
     }

@@ -40,7 +40,7 @@ pub(super) struct CheckpointSlot {
     pub watermark: u64,
     /// The nonce of the log that belongs to the heap.
     pub nonce: u64,
-    /// The life that writes the blocks from `start` on. Each opening of the pool is a life.
+    /// The life that writes the blocks from `start` on, or from E on if some are inherited. Each opening of the pool is a life.
     pub life: u64,
     /// N: the blocks in the ring.
     pub ring: u64,

@@ -208,7 +208,6 @@ fn threads_commit_checkpoint_and_recover_on_real_files() {
     }
 }
 
-/// Provokes the waits of the protocols: there is little room in the ring and in the staging buffers, few pages may be dirty, and there are more threads than processors.
 #[test]
 fn a_restart_leaves_pages_to_the_next_checkpoint() {
     let parameters = SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, ..SyncParameters::default() };
@@ -245,6 +244,39 @@ fn a_restart_leaves_pages_to_the_next_checkpoint() {
     assert_eq!(files.open().1.replayed, 0);
 }
 
+#[test]
+fn what_an_earlier_life_has_left_does_not_follow_a_slot() {
+    let parameters = SyncParameters { ring_blocks: 64, initial_ring_blocks: 64, ..SyncParameters::default() };
+    let files = Files::create(SMALL, parameters, false);
+    let word = |number: u64| files.layout.chunks.byte(number * 64);
+    let commit = |view: View<Native>, transactions: &[u64]| {
+        let mut worker = Worker::lease(view, Concurrency::Stm, Some(files.log)).unwrap();
+        for &words in transactions {
+            worker.run(|tx| (0..words).try_for_each(|number| tx.write(word(number), words))).unwrap();
+        }
+    };
+    commit(files.open().0, &[1, 1000]);
+    // The second transaction's blocks were in one write, of which the first block is lost.
+    let device = files.device();
+    let slots =
+        || [0, 1].map(|index| slot::CheckpointSlot::read(&device, index, &IDENTITY.pool).unwrap().unwrap());
+    let start = slots().iter().map(|slot| slot.start).max().unwrap();
+    let second = block::offset(start + 1, files.header().ring);
+    device.write_durable(DeviceFile::Log, second, &AlignedBuffer::new(4096)).unwrap();
+    let (view, report) = files.open();
+    assert_eq!((report.blocks, report.replayed), (1, 1));
+    // The next life inherits the first block, and writes the second one.
+    commit(view, &[2]);
+
+    let [first, other] = slots();
+    let older = u64::from(other.generation < first.generation);
+    let at = Layout::CHECKPOINT_SLOTS.offset() + older * 4096;
+    device.write_durable(DeviceFile::Heap, at, &AlignedBuffer::new(4096)).unwrap();
+    let (view, report) = files.open();
+    assert_eq!((report.replayed, view.memory.load(word(1)), view.memory.load(word(2))), (2, 2, 0));
+}
+
+/// Provokes the waits of the protocols: there is little room in the ring and in the staging buffers, few pages may be dirty, and there are more threads than processors.
 #[test]
 fn nobody_waits_for_ever() {
     for concurrency in [Concurrency::Stm, Concurrency::SingleWriter] {

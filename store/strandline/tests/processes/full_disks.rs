@@ -2,17 +2,22 @@
 //! survives, and a full disk is an error that passes. Mounting needs root; if a file system is not available, the test reports that and leaves it
 //! out.
 
+use std::ops::Range;
 use std::path::Path;
 
+use strandline_core::engine::Tx;
 use strandline_core::file::log_path;
 use strandline_core::layout::Geometry;
 use strandline_core::memory::PersistentAddress;
 use strandline_core::sync::SyncParameters;
-use strandline_core::{Domain, Error, Options, Pool, Read, Runner, Transaction};
+use strandline_core::{Abort, Domain, Error, Options, Pool, Read, Runner, Transaction};
 
 use super::mounted::{Mounted, succeeds};
 
 const PAGES: u64 = 256;
+/// The number of pages with contents in a copy of a closed pool, and in one of an open pool, of whose pages the last ones are only in the log.
+const STORED: u64 = 4;
+const STORED_AND_LOGGED: u64 = 40;
 
 fn options(domain: Domain) -> Options {
     Options {
@@ -40,10 +45,14 @@ fn create(path: &Path) -> PersistentAddress {
     let pool = Pool::create(path, &options(Domain::Sync)).unwrap();
     let mut worker = pool.worker().unwrap();
     let block = worker.run(|tx| tx.alloc(PAGES * 4096)).unwrap();
-    worker.run(|tx| (0..4).try_for_each(|page| tx.write(block.byte(4096 * page), 1000 + page))).unwrap();
+    worker.run(|tx| store(tx, block, 0..STORED)).unwrap();
     drop(worker);
     pool.close().unwrap();
     block
+}
+
+fn store(tx: &mut Tx, block: PersistentAddress, mut pages: Range<u64>) -> Result<(), Abort> {
+    pages.try_for_each(|page| tx.write(block.byte(4096 * page), 1000 + page))
 }
 
 /// Copies both files of a pool.
@@ -58,13 +67,15 @@ fn copy([heap, log]: [&str; 2], from: &Path, to: &Path) -> bool {
 }
 
 /// While the disk is full, opens the pool for reading and for writing, changes its content and compares it, and does so again when there is room.
-/// Returns the number of transactions that were refused. With `must_open`, opening for writing must succeed, too.
-fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, must_open: bool) -> u64 {
+/// The first `stored` pages have contents. Returns the number of transactions that were refused. With `must_open`, opening for writing must succeed,
+/// too.
+fn use_full(mounted: &Mounted, path: &Path, block: PersistentAddress, stored: u64, must_open: bool) -> u64 {
     let what = path.display();
     let reader = open(path, true).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert_eq!(reader.worker().unwrap().view(|tx| tx.read(block.byte(4096))).unwrap(), 1001);
+    let last = block.byte(4096 * (stored - 1));
+    assert_eq!(reader.worker().unwrap().view(|tx| tx.read(last)).unwrap(), 999 + stored);
     reader.close().unwrap();
-    let mut expected: Vec<u64> = (0..PAGES).map(|page| if page < 4 { 1000 + page } else { 0 }).collect();
+    let mut expected: Vec<u64> = (0..PAGES).map(|page| if page < stored { 1000 + page } else { 0 }).collect();
     let mut refused = 0;
     match open(path, false) {
         Ok(pool) => {
@@ -108,6 +119,8 @@ enum Made {
     ByABackup,
     /// `cp` with these flags for the heap and for the log.
     Copied([&'static str; 2]),
+    /// The same, while the pool is open.
+    CopiedWhileOpen([&'static str; 2]),
 }
 
 /// Copies in `lacks` lack space for parts that are in use, but the pool must open for writing all the same.
@@ -126,6 +139,16 @@ fn explore(kind: &str, copies: &[Made], lacks: &[Made]) {
     let backup = mounted.at.join("backup");
     let pool = open(&original, false).unwrap();
     pool.backup(&backup).unwrap();
+    let mut worker = pool.worker().unwrap();
+    worker.run(|tx| store(tx, block, STORED..STORED_AND_LOGGED)).unwrap();
+    drop(worker);
+    for (number, &made) in copies.iter().enumerate() {
+        let to = mounted.at.join(format!("crashed{number}"));
+        if let Made::Copied(how) = made {
+            assert!(copy(how, &original, &to), "{kind}: {made:?}");
+            pools.push((Made::CopiedWhileOpen(how), to));
+        }
+    }
     assert!(!pool.recovery().overwriting_takes_space, "{kind}: new files are overwritten in place");
     pool.close().unwrap();
     // Opening gives the backup its log.
@@ -136,8 +159,10 @@ fn explore(kind: &str, copies: &[Made], lacks: &[Made]) {
     }
     for (made, path) in pools {
         mounted.fill();
-        let is_own = !matches!(made, Made::Copied(_));
-        let refused = use_full(&mounted, &path, block, is_own || lacks.contains(&made));
+        let is_own = matches!(made, Made::ByTheLibrary | Made::ByABackup);
+        let is_logged = matches!(made, Made::ByTheLibrary | Made::CopiedWhileOpen(_));
+        let stored = if is_logged { STORED_AND_LOGGED } else { STORED };
+        let refused = use_full(&mounted, &path, block, stored, is_own || lacks.contains(&made));
         println!("{kind}, {made:?}: {refused} transactions refused");
         assert!(refused == 0 || !is_own, "{kind}, {made:?}: the pool has space for what it holds");
         assert!(refused > 0 || !lacks.contains(&made), "{kind}, {made:?}: it was to lack space");

@@ -16,7 +16,8 @@ use crate::file::options::Options;
 use crate::file::recovery::{Recovery, check_length, no_space_for_holes, take_space, take_space_in_use};
 use crate::layout::{Header, Layout, PoolState, SharedLayout, View};
 use crate::memory::{
-    Device, Guarded, MappingKind, Memory, Native, Poison, SharedFile, Step, deadlock, fill_holes, system,
+    Device, DeviceFile, Guarded, MappingKind, Memory, Native, Poison, SharedFile, Step, deadlock, fill_holes,
+    system,
 };
 use crate::scheme::{self, RecoveryStep};
 use crate::sync::{Checksummed, FileDevice, LogIdentity, SharedLog, SyncParameters};
@@ -220,6 +221,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
         check_length(&view, &self.path)?;
         if let Some(sync) = self.sync.as_mut().filter(|_| !self.read_only) {
             take_space_in_use(&view, Some(&sync.files))?;
+            if sync.files.needs_space(DeviceFile::Heap) {
+                // A transaction takes space only for the pages that it writes itself.
+                log.checkpoint_recovered(&view)?;
+            }
             write_state(&*sync.device, self.options.domain.code(), None)?;
             sync.checkpointer = Some(Checkpointer::start(view, sync.log, self.observed.clone(), &self.path));
             self.closed = false;
