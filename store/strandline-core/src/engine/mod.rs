@@ -103,8 +103,9 @@ pub(super) const READER_LOCKS_AFTER: u32 = 8;
 /// The number of reads and of held locks for which a worker allocates memory at first.
 const FIRST_READS: usize = 256;
 const FIRST_HELD: usize = 64;
-/// The number of reads, held locks and written words for which a worker keeps memory between transactions: at most a few megabytes.
-const MOST_KEPT: usize = 1 << 16;
+/// The number of reads, held locks and written words for which a worker keeps memory between transactions: about 10 MB for the written words. To get
+/// it from the system again, page by page, would take longer than a transaction of a thousand rows.
+const MOST_KEPT: usize = 1 << 18;
 
 /// The state of a running transaction. The table at the head of this module describes each.
 #[derive(Clone, Copy)]

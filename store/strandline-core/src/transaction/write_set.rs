@@ -27,6 +27,9 @@ const FILTER_LINES: usize = 64;
 const FILTER_WORDS: usize = 1024;
 /// The number of bytes in an enlarged filter for each word that was written when it was enlarged.
 const FILTER_SHARE: usize = 16;
+/// Room for more words than these is freed after a transaction that has written to less than this share of it.
+const MOST_UNUSED: usize = 1 << 14;
+const UNUSED_SHARE: usize = 16;
 /// The difference between two successive generations of the index.
 const GENERATION: u64 = 1 << 32;
 
@@ -103,9 +106,10 @@ impl WriteSet {
         self.slots.len()
     }
 
-    /// Frees memory if there is room for more than `words` words, and forgets all words then.
+    /// Frees memory if there is room for more than `words` words, or for many more than are written, and forgets all words then.
     pub fn keep_room_for(&mut self, words: usize) {
-        if self.room() > words {
+        let is_unused = (1..self.room() / UNUSED_SHARE).contains(&self.length) && self.room() > MOST_UNUSED;
+        if self.room() > words || is_unused {
             *self = Self::for_at_most(self.most);
         }
     }
@@ -351,6 +355,22 @@ mod tests {
                 set.generation = 0_u64.wrapping_sub(GENERATION);
             }
         }
+    }
+
+    #[test]
+    fn room_that_is_not_used_is_freed() {
+        let mut set = WriteSet::default();
+        let mut write = |words: u64| {
+            set.keep_room_for(1 << 18);
+            set.clear();
+            assert!((0..words).all(|number| set.put(PersistentAddress::new(number * WORD_BYTES), &[0])));
+            set.room()
+        };
+        assert_eq!(
+            [100_000, 0, 0, 9000, 8000, 10].map(&mut write),
+            [1 << 17, 1 << 17, 1 << 17, 1 << 17, 1 << 17, 64]
+        );
+        assert_eq!([1000, 10, 10].map(&mut write), [1024; 3]);
     }
 
     #[test]
