@@ -94,7 +94,7 @@ fn changed_with(plant: impl Fn(Counts, u64) -> Counts, batched: bool) -> Option<
             for number in 0..if batched { 40_u64 } else { 0 } {
                 batch.add(&[&(2 * number).to_be_bytes()[..], &[1]].concat(), &[number; 3], 24);
             }
-            batch.set(tx, &tree)
+            batch.set(tx, &tree, true)
         });
         put.err().map(|error| error.to_string())
     };
@@ -188,7 +188,7 @@ fn damaged_leaves_are_not_merged() {
             for number in 0..3000_u64 {
                 batch.add(&[&(number / 3).to_be_bytes()[..], &[number as u8 % 3, 1]].concat(), &[number], 8);
             }
-            Ok((tree, batch.set(tx, &tree).map(drop), tree.check(tx).map(drop)))
+            Ok((tree, batch.set(tx, &tree, true).map(drop), tree.check(tx).map(drop)))
         });
         // It is found by the batch or afterwards, and nothing panics.
         let found = match &set {
@@ -272,7 +272,7 @@ fn batches_make_the_map_that_single_pairs_make() {
                 .run(|tx| {
                     let mut batch = Batch::default();
                     added.iter().for_each(|(key, value)| batch.add(key, value, 8 * value.len() as u64));
-                    batch.set(tx, &tree)?;
+                    batch.set(tx, &tree, true)?;
                     for key in &removed {
                         let place = tree.locate(tx, key)?;
                         if place.cell.is_some() {
@@ -461,7 +461,7 @@ fn space(random: bool, words: usize, each: usize) -> f64 {
                 let number = if random { number.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number };
                 batch.add(&number.to_be_bytes(), &vec![7; words], 8 * words as u64);
             }
-            batch.set(tx, &tree)
+            batch.set(tx, &tree, true)
         });
         set.unwrap();
     }

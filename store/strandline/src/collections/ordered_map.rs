@@ -233,9 +233,10 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
 
     /// Sets the value of `key` to `value`, like [`insert`](Self::insert), but does not read the previous value, which is cheaper if that is large.
     ///
-    /// A transaction that is too large for its log stores pairs that are set one after another together, in the order of their keys, which takes less
-    /// time than `insert`. Until then all such pairs take up to about a quarter of the memory for copies of pages (256 MB in a pool without copies), and
-    /// never much more than 1 GB. An error of such a pair, such as [`Error::Full`], may be reported by a later operation or at the transaction's end.
+    /// If a transaction sets many pairs one after another, it stores them together, in the order of their keys, which takes less time than `insert`. An
+    /// error of such a pair, such as [`Error::Full`], may be reported by a later operation or at the transaction's end. Until they are stored the pairs
+    /// take up to about 1 MB. In a transaction that is too large for its log, they take up to about a quarter of the memory for copies of pages (256 MB
+    /// in a pool without copies), and never much more than 1 GB.
     ///
     /// ```
     /// # use strandline::*;

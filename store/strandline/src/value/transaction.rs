@@ -207,8 +207,7 @@ impl<C: Control> Tx<'_, C> {
     ) -> Result<()> {
         let Running { tx, waiting } = &mut *self.begin()?;
         let done = waiting.list(*tx, map).and_then(|list| body(tx, list));
-        let done = done.and_then(|tree| if tx.is_large() { waiting.note(tx, map, tree) } else { Ok(()) });
-        done.or_else(|why| interrupted(tx, why))
+        done.and_then(|tree| waiting.note(tx, map, tree)).or_else(|why| interrupted(tx, why))
     }
 
     /// Ends the transaction's closure.

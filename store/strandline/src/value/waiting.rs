@@ -1,17 +1,23 @@
-//! Pairs that a large transaction sets in a map. They wait in memory until there are many, and are then stored in the order of their keys.
+//! Pairs that a transaction sets in a map one after another. They wait in memory until there are many, and are then stored in the order of their keys:
+//! those behind all others fill new pages.
 //!
 //! *Invariant.* Every operation of the transaction finds them stored: [`View::operation`](crate::View::operation) stores them before it begins, and so
 //! does the end of the transaction's closure. Only an operation that neither reads nor changes the pairs of their maps lets them wait
 //! ([`View::beside`](crate::View::beside)), and so does one that sets a pair of a map.
 //!
-//! A pair waits only if an operation before it has set another one of the same map, and no operation since could have destroyed the map.
+//! A pair waits only if an operation before it has set another one of the same map, and no operation since could have destroyed the map. In a
+//! transaction that is not large, some pairs in a row are stored at once first, since a few gain nothing.
 
 use strandline_core::engine::{self, Control};
 use strandline_core::memory::PersistentAddress;
 use strandline_core::structures::{Batch, PageTree};
-use strandline_core::transaction::{Abort, Transaction};
+use strandline_core::transaction::Abort;
 
-/// The pairs of all maps wait until they take this share of the memory that the pool may take for copies of pages, or this number of bytes.
+/// The number of pairs in a row that a transaction stores at once, unless it is large.
+const STORED_AT_ONCE: u32 = 16;
+/// The number of bytes that pairs of a transaction may take until they are stored, unless it is large.
+const USUAL_BYTES: u64 = 1 << 20;
+/// The pairs of a large transaction wait until they take this share of the memory that the pool may take for copies of pages, or this number of bytes.
 const SHARE_OF_MEMORY: u64 = 4;
 const MOST_BYTES: u64 = 1 << 30;
 /// The bound in bytes for a pool that has no copies of pages.
@@ -43,36 +49,46 @@ impl Waiting {
     ///
     /// # Errors
     /// Returns the errors of a pair that does not wait.
-    pub fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        let pairs = std::mem::take(&mut self.pairs);
-        pairs.set(tx, &self.tree)
+    pub fn store<C: Control>(&mut self, tx: &mut engine::Tx<C>) -> Result<(), Abort> {
+        let (pairs, is_large) = (std::mem::take(&mut self.pairs), tx.is_large());
+        pairs.set(tx, &self.tree, is_large)
     }
+}
+
+/// Returns the number of bytes that pairs of a large transaction may take until they are stored.
+fn bound_of_large<C: Control>(tx: &engine::Tx<C>) -> u64 {
+    let share = tx.bound_of_copies().map_or(BYTES_WITHOUT_COPIES, |bytes| bytes / SHARE_OF_MEMORY);
+    share.min(MOST_BYTES)
 }
 
 /// The pairs of a transaction that wait.
 #[derive(Default)]
-pub(crate) struct AllWaiting(Vec<Waiting>);
+pub(crate) struct AllWaiting {
+    lists: Vec<Waiting>,
+    /// The number of pairs that were set since the last operation that lets no pair wait. If it is 0, none waits.
+    set: u32,
+}
 
 impl AllWaiting {
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.set == 0
     }
 
     /// Returns the list for pairs of a map, if they may wait.
     ///
     /// # Errors
     /// Returns the errors of pairs that wait.
-    pub fn list(
+    pub fn list<C: Control>(
         &mut self,
-        tx: &mut impl Transaction,
+        tx: &mut engine::Tx<C>,
         map: (PersistentAddress, u64),
     ) -> Result<Option<&mut Waiting>, Abort> {
         // One map may be used with two tags: by a program that knows its types, and by one that does not.
-        if self.0.iter().any(|list| list.map.0 == map.0 && list.map.1 != map.1) {
+        if self.lists.iter().any(|list| list.map.0 == map.0 && list.map.1 != map.1) {
             self.store(tx)?;
         }
-        Ok(self.0.iter_mut().find(|list| list.map == map))
+        Ok(self.lists.iter_mut().find(|list| list.map == map))
     }
 
     /// Notes that `tx` has set a pair in the tree of a map, so that further ones may wait, or that one more waits. Stores all pairs if too many wait.
@@ -85,22 +101,28 @@ impl AllWaiting {
         map: (PersistentAddress, u64),
         tree: Option<PageTree>,
     ) -> Result<(), Abort> {
-        if let Some(tree) = tree
-            && self.0.iter().all(|list| list.map != map)
-        {
-            self.0.push(Waiting { map, tree, pairs: Batch::default() });
+        self.set = self.set.saturating_add(1);
+        let is_large = tx.is_large();
+        if self.set < STORED_AT_ONCE && !is_large {
+            return Ok(());
         }
-        let most = tx.bound_of_copies().map_or(BYTES_WITHOUT_COPIES, |bytes| bytes / SHARE_OF_MEMORY);
-        let bytes: u64 = self.0.iter().map(|list| list.pairs.bytes()).sum();
-        if bytes >= most.min(MOST_BYTES) || self.0.len() > MOST_MAPS { self.store(tx) } else { Ok(()) }
+        if let Some(tree) = tree
+            && self.lists.iter().all(|list| list.map != map)
+        {
+            self.lists.push(Waiting { map, tree, pairs: Batch::default() });
+        }
+        let most = if is_large { bound_of_large(tx) } else { USUAL_BYTES };
+        let bytes: u64 = self.lists.iter().map(|list| list.pairs.bytes()).sum();
+        if bytes >= most || self.lists.len() > MOST_MAPS { self.store(tx) } else { Ok(()) }
     }
 
-    /// Stores all pairs. The next pair of each map is set alone again.
+    /// Stores all pairs. The next ones are stored at once again.
     ///
     /// # Errors
     /// Returns the errors of pairs that wait.
     #[cold]
-    pub fn store(&mut self, tx: &mut impl Transaction) -> Result<(), Abort> {
-        self.0.drain(..).try_for_each(|mut list| list.store(tx))
+    pub fn store<C: Control>(&mut self, tx: &mut engine::Tx<C>) -> Result<(), Abort> {
+        self.set = 0;
+        self.lists.drain(..).try_for_each(|mut list| list.store(tx))
     }
 }

@@ -1,4 +1,4 @@
-//! Pairs that wait in a large transaction: every other operation finds them, and no end of the transaction forgets them.
+//! Pairs that wait in a transaction: every other operation finds them, and no end of the transaction forgets them.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +18,9 @@ struct Maps<'p> {
 
 type Model = BTreeMap<u64, Vec<u8>>;
 
+/// The number of operations of a transaction that is not large.
+const FEW: u32 = 300;
+
 /// Creates a store whose logs have 4,096 records, so that many pairs need a large transaction.
 fn store<C: Control<Memory = Native>>(
     domain: Domain,
@@ -26,9 +29,24 @@ fn store<C: Control<Memory = Native>>(
 where
     Maps<'static>: for<'p> strandline::Root<At<'p> = Maps<'p>>,
 {
+    store_with_logs(domain, size, 1 << 16)
+}
+
+fn store_with_logs<C: Control<Memory = Native>>(
+    domain: Domain,
+    size: u64,
+    log_bytes: u64,
+) -> (tempfile::TempDir, Store<Maps<'static>, C>)
+where
+    Maps<'static>: for<'p> strandline::Root<At<'p> = Maps<'p>>,
+{
     let folder = tempfile::tempdir().unwrap();
-    let geometry = Geometry { size, logs: 4, log_bytes: 1 << 16, chunk_bytes: 1 << 16 };
-    let sync = SyncParameters { ring_blocks: 256, memory_pages: Some(1 << 14), ..SyncParameters::default() };
+    let geometry = Geometry { size, logs: 4, log_bytes, chunk_bytes: 1 << 16 };
+    let sync = SyncParameters {
+        ring_blocks: log_bytes / 256,
+        memory_pages: Some(1 << 14),
+        ..SyncParameters::default()
+    };
     let options = Options { geometry, domain, sync, ..Options::default() };
     let store = Store::create_new(folder.path().join("pool"), &options, |tx| {
         Ok(Maps { one: OrderedMap::new(tx)?, other: OrderedMap::new(tx)? })
@@ -47,10 +65,12 @@ fn pairs<'p>(
 fn run<'p, C: Control>(
     tx: &Tx<'p, C>,
     maps: &Maps<'p>,
+    operations: u32,
     random: &mut fastrand::Rng,
     models: &mut [Model; 2],
 ) -> Result<(), Error> {
-    for _ in 0..6000 {
+    let appends = random.bool();
+    for _ in 0..operations {
         let number = random.usize(..2);
         let (map, key) = ([maps.one, maps.other][number], random.u64(..5000));
         let model = &mut models[number];
@@ -80,6 +100,8 @@ fn run<'p, C: Control>(
                 // Some are too large to wait.
                 let most = if random.u32(..50) == 0 { 5000 } else { 200 };
                 let value = vec![random.u8(..); random.usize(..most)];
+                let last = model.last_key_value().map_or(0, |(&last, _)| last);
+                let key = if appends && random.u32(..50) > 0 { last + 1 } else { key };
                 map.set(tx, &key, &value)?;
                 model.insert(key, value);
             }
@@ -88,22 +110,24 @@ fn run<'p, C: Control>(
     Ok(())
 }
 
-fn is_a_sorted_map<C: Control<Memory = Native>>(domain: Domain)
+fn is_a_sorted_map<C: Control<Memory = Native>>(domain: Domain, operations: u32)
 where
     Maps<'static>: for<'p> strandline::Root<At<'p> = Maps<'p>>,
 {
-    let (_folder, store) = store::<C>(domain, 64 << 20);
+    let is_large = operations > FEW;
+    let (seeds, log_bytes) = if is_large { (4, 1 << 16) } else { (20, 1 << 20) };
+    let (_folder, store) = store_with_logs::<C>(domain, 64 << 20, log_bytes);
     let mut models = [Model::new(), Model::new()];
-    for seed in 0..4 {
+    for seed in 0..seeds {
         let mut runs = 0;
         let after = store.write(|tx, root| {
             runs += 1;
             let mut after = models.clone();
-            run(tx, &root.get(tx)?, &mut fastrand::Rng::with_seed(seed), &mut after)?;
+            run(tx, &root.get(tx)?, operations, &mut fastrand::Rng::with_seed(seed), &mut after)?;
             Ok(after)
         });
         models = after.unwrap();
-        assert!(runs > 1, "the transaction fits the log");
+        assert!(runs > 1 || !is_large, "the transaction fits the log");
         let found = store.read(|tx, root| {
             let maps = root.get(tx)?;
             Ok([pairs(tx, maps.one)?, pairs(tx, maps.other)?])
@@ -115,9 +139,11 @@ where
 
 #[test]
 fn maps_with_pairs_that_wait_are_sorted_maps() {
-    is_a_sorted_map::<Stm>(Domain::Process);
-    is_a_sorted_map::<Stm>(Domain::Sync);
-    is_a_sorted_map::<SingleWriter>(Domain::Process);
+    for operations in [FEW, 20 * FEW] {
+        is_a_sorted_map::<Stm>(Domain::Process, operations);
+        is_a_sorted_map::<Stm>(Domain::Sync, operations);
+        is_a_sorted_map::<SingleWriter>(Domain::Process, operations);
+    }
 }
 
 /// Sets so many pairs that the transaction becomes a large one, in which the last ones wait.

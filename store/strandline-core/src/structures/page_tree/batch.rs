@@ -1,7 +1,7 @@
 //! Pairs that are set together, in the order of their keys.
 
 use super::PageTree;
-use super::cell::word_of;
+use super::cell::{new_cell_words, word_of};
 use crate::structures::bytes::put_bytes;
 use crate::transaction::{Abort, Transaction};
 
@@ -9,7 +9,7 @@ use crate::transaction::{Abort, Transaction};
 const ALONE: usize = 16;
 
 /// Pairs to be set in a [`PageTree`]. In the order of their keys many change the same page one after another, where in random order nearly
-/// each changes another one. If there are several for each page, pages and pairs are merged.
+/// each changes another one. Pairs behind all others fill new pages. If there are several for each page, pages and pairs can be merged.
 ///
 /// ```
 /// # use strandline_core::example::*;
@@ -24,7 +24,7 @@ const ALONE: usize = 16;
 ///     for number in [7_u64, 3, 9, 3] {
 ///         batch.add(&number.to_be_bytes(), &[number], 8);
 ///     }
-///     batch.set(tx, &tree)?;
+///     batch.set(tx, &tree, false)?;
 ///     tree.check(tx)
 /// })?;
 /// assert_eq!(count, 3);
@@ -61,11 +61,12 @@ impl Batch {
         (&bytemuck::cast_slice(key)[..key_bytes], &rest[..bytes.div_ceil(8) as usize], bytes)
     }
 
-    /// Sets all pairs in `tree`. Of several with the same key the last one counts.
+    /// Sets all pairs in `tree`. Of several with the same key the last one counts. If `merges` is set, new leaves take the place of those that get
+    /// several pairs. This suits a large transaction, whose leaves are not written to the log.
     ///
     /// # Errors
     /// Returns the errors of [`PageTree::insert`]. Some of the pairs may then have been set.
-    pub fn set(mut self, tx: &mut impl Transaction, tree: &PageTree) -> Result<(), Abort> {
+    pub fn set(mut self, tx: &mut impl Transaction, tree: &PageTree, merges: bool) -> Result<(), Abort> {
         let mut pairs = std::mem::take(&mut self.pairs);
         // Pairs with the same key remain in the order in which they came.
         pairs.sort_by(|&(first, at), &(other_first, other_at)| {
@@ -78,9 +79,13 @@ impl Batch {
             }
             is_same
         });
-        let (mut rest, mut alone, mut read_ahead) = (pairs.as_slice(), 0, 0);
+        let greatest = tree.greatest(tx)?;
+        let is_inside =
+            |&(_, place): &_| greatest.as_deref().is_some_and(|greatest| self.pair(place).0 <= greatest);
+        let (inside, behind) = pairs.split_at(pairs.partition_point(is_inside));
+        let (mut rest, mut alone, mut read_ahead) = (inside, 0, 0);
         while let Some(&(_, place)) = rest.first() {
-            let mut put = if alone == 0 { self.merge(tx, tree, rest, &mut read_ahead)? } else { 0 };
+            let mut put = if merges && alone == 0 { self.merge(tx, tree, rest, &mut read_ahead)? } else { 0 };
             if put == 0 {
                 let (key, value, bytes) = self.pair(place);
                 tree.set(tx, key, value, bytes)?;
@@ -88,6 +93,34 @@ impl Batch {
             }
             rest = &rest[put..];
         }
-        Ok(())
+        self.append(tx, tree, behind)
+    }
+
+    /// Adds pairs behind all pairs in the tree: to its last leaf while that has room, and then to new leaves.
+    fn append(
+        &self,
+        tx: &mut impl Transaction,
+        tree: &PageTree,
+        mut pairs: &[(u64, usize)],
+    ) -> Result<(), Abort> {
+        while let Some((&(_, place), rest)) = pairs.split_first() {
+            let (key, value, bytes) = self.pair(place);
+            let located = tree.locate(tx, key)?;
+            if !located.has_room_for(new_cell_words(tree.most_words, key, bytes)) {
+                break;
+            }
+            tree.insert(tx, located, key, value, bytes)?;
+            pairs = rest;
+        }
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let mut load = tree.load(tx)?;
+        load.is_watched = false;
+        for &(_, place) in pairs {
+            let (key, value, bytes) = self.pair(place);
+            load.push(tx, key, value, bytes)?;
+        }
+        load.finish(tx).map(drop)
     }
 }

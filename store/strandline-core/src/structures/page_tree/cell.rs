@@ -318,6 +318,13 @@ pub(super) fn new_outside_cell(
     Ok(())
 }
 
+/// Returns the number of words in a new cell for a page of up to `page_words` words, with a value of `bytes` bytes.
+pub(super) fn new_cell_words(page_words: u64, key: &[u8], bytes: u64) -> u64 {
+    let head = new_head(page_words, key, bytes);
+    let all = words(head);
+    if all <= most_cell_words(page_words) { all } else { words(head | VALUE_OUTSIDE) }
+}
+
 /// Returns the first word of a new cell whose value is inside the page.
 fn new_head(page_words: u64, key: &[u8], bytes: u64) -> u64 {
     let outside = if is_key_outside(page_words, key) { KEY_OUTSIDE } else { 0 };

@@ -156,7 +156,8 @@ struct OldCells {
 }
 
 impl Batch {
-    /// Merges the first ones of `pairs` with the leaves to which they belong, which follow each other under one inner page. Returns the number of
+    /// Merges the first ones of `pairs`, none of which is behind all pairs in the tree, with the leaves to which they belong, which follow each other
+    /// under one inner page. Returns the number of
     /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. Counts `read_ahead` down: until it is
     /// zero, all leaves of a merge are read from the file together.
     pub(super) fn merge(
@@ -180,13 +181,12 @@ impl Batch {
             pairs = &pairs[..count_before(pairs, end)];
         }
         let mut slots = parent.slots(tx)?;
-        let (mut children, mut key, mut has_last) = (Vec::new(), Vec::new(), end.is_none());
+        let (mut children, mut key) = (Vec::new(), Vec::new());
         for offset in slots.offsets_of(number..usize::MAX) {
             let cell = parent.cell(tx, offset)?;
             if !children.is_empty() {
                 cell.read_key(tx, &mut key)?;
                 if count_before(pairs, &key) == pairs.len() {
-                    has_last = false;
                     break;
                 }
             }
@@ -209,10 +209,6 @@ impl Batch {
             *read_ahead = READ_AHEAD;
         }
         let Some(old) = old else { return Ok(0) };
-        if has_last && let Some((_, last)) = old.cells.last() {
-            // Pairs behind all others are set one by one, which leaves full pages behind.
-            pairs = &pairs[..count_before(pairs, key_of(&old.words[last.clone()]))];
-        }
         let is_outside = |&(_, place): &(u64, usize)| is_key_outside(tree.most_words, self.pair(place).0);
         pairs = &pairs[..pairs.iter().position(is_outside).unwrap_or(pairs.len())];
         if pairs.len() < DENSE * leaves.len() {

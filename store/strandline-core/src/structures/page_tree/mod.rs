@@ -27,8 +27,8 @@
 //! *Removal.* A page that is less than a quarter full is merged with a sibling if both together fill at most three quarters of a page. No
 //! leaf except the root is empty, and an inner root has at least two children.
 //!
-//! *Batches* of pairs are sorted before they are set. Where there are several for each leaf, new ones take the place of leaves that follow
-//! each other under an inner page.
+//! *Batches* of pairs are sorted before they are set. Pairs behind all others fill new leaves. In a large transaction, where there are several
+//! pairs for each leaf, new leaves take the place of those that follow each other under an inner page.
 //!
 //! *Bulk loads* of sorted pairs fill new leaves and add each behind the others when it is full.
 //!
@@ -126,6 +126,14 @@ pub struct Located {
     place: Place,
     /// The key's cell, if the key is in the tree.
     pub cell: Option<Cell>,
+}
+
+impl Located {
+    /// Returns whether the leaf surely has room for one more cell of `words` words.
+    fn has_room_for(&self, words: u64) -> bool {
+        let Page { words: all, cells, .. } = self.leaf;
+        Page::holds(all, cells as usize + 1, self.leaf.used() + words)
+    }
 }
 
 /// The search for a key's cell.
