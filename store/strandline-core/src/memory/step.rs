@@ -164,7 +164,7 @@ pub enum Step {
     SyncRecoveryIncomplete,
     /// `Sync`: recovery marks every page that it touches as dirty, changed or not.
     SyncRecoveryPages,
-    /// `Sync`: the flush before recovery's header and slot, of the slot that it has found and of pages.
+    /// `Sync`: the flush of the pages and of the slot that recovery has found, before it writes the header and a new slot.
     SyncRecoveryHeapFlush,
     /// `Sync`: recovery chooses block numbers above all that an earlier life can have used, or a life that no such block has.
     SyncRecoveryNumbers,

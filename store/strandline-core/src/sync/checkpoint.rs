@@ -110,7 +110,7 @@ impl SharedLog {
         self.checkpoint_at(view, Haste::Calm)
     }
 
-    fn checkpoint_at<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
+    pub(super) fn checkpoint_at<M: Memory>(&self, view: &View<M>, haste: Haste) -> Result<CheckpointReport> {
         let memory = &view.memory;
         self.hold_latch_of_checkpoints(view, || {
             memory.store(self.wanted(), 0);

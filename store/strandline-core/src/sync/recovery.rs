@@ -31,7 +31,7 @@
 //! it is the new one, and that the block is whole again later, has a chance of 2^-24.) What a transaction without commit record has left in the inherited
 //! blocks is dropped by each later recovery too, and does not become a part of the new life's first transaction.
 //!
-//! Only then does open return. After a crash before the slot is durable, recovery repeats everything with the same result, because the old slot and
+//! If the disk lacks space for the pages, the first checkpoint follows at once. Only then does open return. After a crash before the slot is durable, recovery repeats everything with the same result, because the old slot and
 //! its blocks remain valid. After a later one, recovery begins at the same S or behind it.
 //!
 //! A process that opens the pool for reading does 1 and 2, and replays into its own mapping. It writes nothing.
@@ -358,7 +358,7 @@ impl SharedLog {
     /// # Errors
     /// Returns an error if the device fails.
     pub fn checkpoint_recovered<M: Memory>(&self, view: &View<M>) -> Result<()> {
-        let written = self.checkpoint(view).map(drop);
+        let written = self.checkpoint_at(view, Haste::Alone).map(drop);
         written.map_err(|error| self.in_recovery(&view.memory, "write the pool's heap file", error))
     }
 

@@ -343,7 +343,8 @@ pub trait OptimisticSearch {
     /// The search's result.
     type Found;
 
-    /// Searches, using the words that `tx` reads. Calls [`Read::guard`] before it reads what depends on that guard.
+    /// Searches, using the words that `tx` reads. Calls [`Read::guard`] before it reads what depends on that guard. It may be called again, and then
+    /// forgets what an earlier call has left in `self`.
     ///
     /// # Errors
     /// Returns the reader's errors. After any error, an optimistic search counts as not run.

@@ -28,7 +28,7 @@ const FILTER_WORDS: usize = 1024;
 /// The number of bytes in an enlarged filter for each word that was written when it was enlarged.
 const FILTER_SHARE: usize = 16;
 /// Room for more words than these is freed after a transaction that has written to less than this share of it.
-const MOST_UNUSED: usize = 1 << 14;
+const MOST_UNUSED: usize = 1 << 16;
 const UNUSED_SHARE: usize = 16;
 /// The difference between two successive generations of the index.
 const GENERATION: u64 = 1 << 32;

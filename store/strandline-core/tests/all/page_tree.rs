@@ -5,7 +5,7 @@ use std::ops::{Bound, ControlFlow};
 
 use strandline_core::example::*;
 use strandline_core::structures::{Batch, PageTree, Walk};
-use strandline_core::{Abort, Options, Pool};
+use strandline_core::{Abort, Error, Options, Pool};
 
 type Pair = (Vec<u8>, Vec<u64>);
 type Model = BTreeMap<Vec<u8>, Vec<u64>>;
@@ -247,6 +247,27 @@ fn it_is_a_sorted_map() {
 }
 
 #[test]
+fn a_value_that_is_longer_than_its_page_is_damage() {
+    for bytes in [504, 1008, 1009, 1600, 4000, 4096, 1 << 31] {
+        let (_pool, mut worker, tree) = tree(4096);
+        let read = worker.run(|tx| {
+            for number in 0..20_u64 {
+                tree.set(tx, &number.to_be_bytes(), &[number; 20], 160)?;
+            }
+            let cell = tree.find(tx, &7_u64.to_be_bytes())?.unwrap();
+            tx.write(cell.at(), 8 << 32 | bytes)?;
+            let read = tree.read(tx, &7_u64.to_be_bytes(), |_, _, words| Ok(words.map(<[u64]>::len)));
+            Ok((read.is_ok(), tree.find(tx, &8_u64.to_be_bytes()).is_ok()))
+        });
+        match read {
+            // The value reaches over the cells behind it, but not beyond the page.
+            Ok(found) => assert_eq!((found, bytes <= 1008), ((true, true), true), "{bytes}"),
+            Err(error) => assert!(matches!(error, Error::Damaged { .. }), "{bytes}: {error}"),
+        }
+    }
+}
+
+#[test]
 fn batches_make_the_map_that_single_pairs_make() {
     for (round, page_bytes) in (0..30).zip([512, 4096, 1024].into_iter().cycle()) {
         let mut random = fastrand::Rng::with_seed(round);
@@ -254,7 +275,7 @@ fn batches_make_the_map_that_single_pairs_make() {
         let mut model = Model::new();
         let most_words = [4, 30, 200][round as usize / 3 % 3];
         for step in 0..40 {
-            let (mut added, mut removed) = (Vec::new(), Vec::new());
+            let (mut added, mut removed, merges) = (Vec::new(), Vec::new(), random.bool());
             for _ in 0..random.usize(..[8, 60, 600][step % 3]) {
                 let mut key = key(&mut random, round % 5);
                 if random.bool() {
@@ -272,7 +293,7 @@ fn batches_make_the_map_that_single_pairs_make() {
                 .run(|tx| {
                     let mut batch = Batch::default();
                     added.iter().for_each(|(key, value)| batch.add(key, value, 8 * value.len() as u64));
-                    batch.set(tx, &tree, true)?;
+                    batch.set(tx, &tree, merges)?;
                     for key in &removed {
                         let place = tree.locate(tx, key)?;
                         if place.cell.is_some() {

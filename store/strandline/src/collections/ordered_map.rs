@@ -209,7 +209,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
     }
 
     /// Sets the value of `key` to `value`, and returns the previous value if there was one. If both values have the same size of at most 16 KB, only
-    /// the words that differ are written.
+    /// the words that differ and one of the page's head are written.
     ///
     /// ```
     /// # use strandline::*;
@@ -339,7 +339,7 @@ impl<'p, K: Key, V: Persist<'p>> OrderedMap<'p, K, V> {
 
     /// Stores pairs that come in ascending order of distinct keys, and returns their number. If all keys of the map are less than the first of these,
     /// the pairs are appended: each page is filled and written once, which takes a fraction of the time and of the space of single insertions.
-    /// Otherwise the pairs are [`set`](Self::set) one by one.
+    /// Otherwise they are [`set`](Self::set).
     ///
     /// If the pairs do not fit into the log, the transaction becomes a large one, which runs alone. Its closure then runs again, and so `pairs` is
     /// iterated over from the beginning.

@@ -263,6 +263,8 @@ pub(crate) fn create<R: Root, C: Control>(
 /// # Ok::<(), strandline::Error>(())
 /// ```
 ///
+/// If `body` panics, do not commit the transaction: pairs that `body` has set in a map may be missing.
+///
 /// # Errors
 /// Returns the abort with which the transaction has to end. Its runner then returns the transaction's own error, the error of `body`,
 /// [`Error::WrongStructure`] if the root is not an `R`, or [`Error::Missing`] if there is none.

@@ -164,7 +164,7 @@ impl<'p, C: Control> View<'p, C> {
     #[inline]
     pub(crate) fn operation(&self) -> Result<RefMut<'_, &'p mut engine::Tx<C>>> {
         let mut running = self.begin()?;
-        if !running.waiting.is_empty() {
+        if !running.waiting.is_reset() {
             let Running { tx, waiting } = &mut *running;
             waiting.store(*tx).or_else(|why| interrupted(tx, why))?;
         }
@@ -216,7 +216,7 @@ impl<C: Control> Tx<'_, C> {
     /// Returns an error if pairs that wait cannot be stored.
     pub(crate) fn end(self) -> Result<(), Abort> {
         let Running { tx, mut waiting } = self.view.inner.into_inner();
-        if waiting.is_empty() { Ok(()) } else { waiting.store(tx) }
+        if waiting.is_reset() { Ok(()) } else { waiting.store(tx) }
     }
 }
 

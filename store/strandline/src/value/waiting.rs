@@ -66,13 +66,14 @@ fn bound_of_large<C: Control>(tx: &engine::Tx<C>) -> u64 {
 pub(crate) struct AllWaiting {
     lists: Vec<Waiting>,
     /// The number of pairs that were set since the last operation that lets no pair wait. If it is 0, none waits.
-    set: u32,
+    in_a_row: u32,
 }
 
 impl AllWaiting {
+    /// Returns whether no pair was set since the last operation that lets no pair wait.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.set == 0
+    pub fn is_reset(&self) -> bool {
+        self.in_a_row == 0
     }
 
     /// Returns the list for pairs of a map, if they may wait.
@@ -101,9 +102,9 @@ impl AllWaiting {
         map: (PersistentAddress, u64),
         tree: Option<PageTree>,
     ) -> Result<(), Abort> {
-        self.set = self.set.saturating_add(1);
+        self.in_a_row = self.in_a_row.saturating_add(1);
         let is_large = tx.is_large();
-        if self.set < STORED_AT_ONCE && !is_large {
+        if self.in_a_row < STORED_AT_ONCE && !is_large {
             return Ok(());
         }
         if let Some(tree) = tree
@@ -122,7 +123,7 @@ impl AllWaiting {
     /// Returns the errors of pairs that wait.
     #[cold]
     pub fn store<C: Control>(&mut self, tx: &mut engine::Tx<C>) -> Result<(), Abort> {
-        self.set = 0;
+        self.in_a_row = 0;
         self.lists.drain(..).try_for_each(|mut list| list.store(tx))
     }
 }

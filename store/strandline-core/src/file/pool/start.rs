@@ -222,8 +222,10 @@ impl<C: Control<Memory = Native>> Pool<C> {
         if let Some(sync) = self.sync.as_mut().filter(|_| !self.read_only) {
             take_space_in_use(&view, Some(&sync.files))?;
             if sync.files.needs_space(DeviceFile::Heap) {
-                // A transaction takes space only for the pages that it writes itself.
+                // A transaction takes space only for the pages that it writes itself, and a later checkpoint of recovery's pages would poison the
+                // pool if it met a full disk.
                 log.checkpoint_recovered(&view)?;
+                self.recovery.replay = since.elapsed();
             }
             write_state(&*sync.device, self.options.domain.code(), None)?;
             sync.checkpointer = Some(Checkpointer::start(view, sync.log, self.observed.clone(), &self.path));

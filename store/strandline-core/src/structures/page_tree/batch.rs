@@ -79,7 +79,7 @@ impl Batch {
             }
             is_same
         });
-        let greatest = tree.greatest(tx)?;
+        let greatest = self.greatest_before(tx, tree, &pairs)?;
         let is_inside =
             |&(_, place): &_| greatest.as_deref().is_some_and(|greatest| self.pair(place).0 <= greatest);
         let (inside, behind) = pairs.split_at(pairs.partition_point(is_inside));
@@ -94,6 +94,24 @@ impl Batch {
             rest = &rest[put..];
         }
         self.append(tx, tree, behind)
+    }
+
+    /// Returns the greatest key in the tree, or a later one if no pair is behind all pairs in the tree.
+    fn greatest_before(
+        &self,
+        tx: &mut impl Transaction,
+        tree: &PageTree,
+        pairs: &[(u64, usize)],
+    ) -> Result<Option<Vec<u8>>, Abort> {
+        let Some(&(_, place)) = pairs.last() else { return Ok(None) };
+        let last = self.pair(place).0;
+        // Usually the last key's leaf shows it. To read the last leaf of the tree would conflict with transactions that change that one.
+        let located = tree.locate(tx, last)?;
+        if located.cell.is_none() && located.leaf.is_end(tx, located.place)? {
+            tree.greatest(tx)
+        } else {
+            Ok(Some(last.to_vec()))
+        }
     }
 
     /// Adds pairs behind all pairs in the tree: to its last leaf while that has room, and then to new leaves.

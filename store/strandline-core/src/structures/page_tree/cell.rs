@@ -173,9 +173,9 @@ impl Cell {
     ) -> Result<(), Abort> {
         let (offset, count) = (self.value_offset(), whole_words(self.value_bytes()));
         words.clear();
-        if offset + count > page.words || words.try_extend_from_slice(&ZEROS[..count as usize]).is_err() {
-            return Err(page.cell_outside(tx));
-        }
+        let zeros = ZEROS.get(..count as usize).filter(|_| offset + count <= page.words);
+        let Some(zeros) = zeros else { return Err(page.cell_outside(tx)) };
+        words.extend(zeros.iter().copied());
         tx.read_range(self.page.word(offset), words)
     }
 

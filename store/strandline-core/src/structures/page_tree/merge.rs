@@ -157,9 +157,8 @@ struct OldCells {
 
 impl Batch {
     /// Merges the first ones of `pairs`, none of which is behind all pairs in the tree, with the leaves to which they belong, which follow each other
-    /// under one inner page. Returns the number of
-    /// these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. Counts `read_ahead` down: until it is
-    /// zero, all leaves of a merge are read from the file together.
+    /// under one inner page. Returns the number of these pairs; 0 if they are too few for the leaves, so that the first one is to be set alone. Counts
+    /// `read_ahead` down: until it is zero, all leaves of a merge are read from the file together.
     pub(super) fn merge(
         &self,
         tx: &mut impl Transaction,

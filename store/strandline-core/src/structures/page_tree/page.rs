@@ -313,6 +313,15 @@ impl Page {
         Ok(slots.place(index))
     }
 
+    /// Returns whether no cell is at `place` or behind it.
+    pub fn is_end(&self, tx: &mut impl Read, place: Place) -> Result<bool, Abort> {
+        let (word, index) = (u64::from(place.word), usize::from(place.index));
+        if word + 1 < self.slots {
+            return Ok(false);
+        }
+        Ok(word >= self.slots || index == EACH || offset_in(tx.read(self.slot_word(place))?, index) == 0)
+    }
+
     /// Returns the address of the slot word of a place.
     fn slot_word(&self, place: Place) -> PersistentAddress {
         self.at.word(HEAD + u64::from(place.word))
