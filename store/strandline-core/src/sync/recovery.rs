@@ -27,12 +27,13 @@
 //!
 //! In the second case each block number of an earlier life is below the S + N of its durable slot, so that no remaining block can ever fit again.
 //! In the first case blocks of the life before may remain at the 2 F numbers from e on, where writes were in flight. They do not fit because of
-//! their life: the new one is none of those that blocks in these places have. (If a failed write has torn a block there, its life cannot be read; that
-//! it is the new one, and that the block is whole again later, has a chance of 2^-24.) What a transaction without commit record has left in the inherited
-//! blocks is dropped by each later recovery too, and does not become a part of the new life's first transaction.
+//! their life: recovery reads the blocks in these places, and draws a life that none of them has. It cannot read the life of a torn block. If a power
+//! failure brings back the whole block that was there before, that block has the new life with a probability of 2^-24. Each later recovery also drops
+//! what a transaction without commit record has left in the inherited blocks, so that it does not become a part of the new life's first transaction.
 //!
-//! If the disk lacks space for the pages, the first checkpoint follows at once. Only then does open return. After a crash before the slot is durable, recovery repeats everything with the same result, because the old slot and
-//! its blocks remain valid. After a later one, recovery begins at the same S or behind it.
+//! Only then does open return. If the disk lacks space for the pages, it takes the first checkpoint before. After a crash before the slot is durable,
+//! recovery repeats everything with the same result, because the old slot and its blocks remain valid. After a later one, recovery begins at the same
+//! S or behind it.
 //!
 //! A process that opens the pool for reading does 1 and 2, and replays into its own mapping. It writes nothing.
 
