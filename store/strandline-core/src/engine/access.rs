@@ -3,11 +3,15 @@
 use crate::error::Error;
 use crate::heap::Access;
 use crate::layout::SharedLayout;
-use crate::memory::{Memory, PersistentAddress, latch};
+use crate::memory::{Memory, PAGE_BYTES, PersistentAddress, latch};
 use crate::scheme::{Full, SchemeObject};
 use crate::transaction::{Abort, Concurrency, Plain};
 
 use super::{Control, Engine, State, versions};
+
+/// Pages of new space are copied in advance only if it has at most this many bytes. Of a larger one, a part would be released again before the rest
+/// is filled.
+const MOST_COPIED_AHEAD: u64 = 1 << 20;
 
 impl<C: Control> Engine<C> {
     /// Returns whether `words` words at `at` may be read and written, as far as this worker knows. The pool may have grown since: see
@@ -276,7 +280,11 @@ impl<C: Control> Access for Engine<C> {
     #[cold]
     fn expect_stores(&mut self, at: PersistentAddress, bytes: u64) {
         self.past_log.use_otherwise(at, bytes);
-        self.view.memory.expect_stores(at, bytes);
+        if let Some(log) = self.shared_log
+            && bytes <= MOST_COPIED_AHEAD
+        {
+            log.copy_ahead(&self.view, at.offset() / PAGE_BYTES..(at.offset() + bytes) / PAGE_BYTES);
+        }
     }
 
     fn is_unused(&self, at: PersistentAddress, bytes: u64) -> bool {

@@ -7,6 +7,7 @@ use crate::layout::SharedLayout;
 use crate::log::{RECORD_BLOCKS, Record};
 use crate::memory::{DeviceFile, Event, Memory, PAGE_BYTES, PersistentAddress, Step};
 use crate::scheme::{Full, SchemeObject};
+use crate::sync::SharedLog;
 use crate::transaction::{Abort, Concurrency};
 
 use super::{Control, Engine, State, TURN, versions};
@@ -108,7 +109,7 @@ impl<C: Control> Engine<C> {
         self.take_lacking_space()?;
         self.flush_past_log(log)?;
         if self.writes.words().len() > MANY_WORDS {
-            self.expect_home_stores();
+            self.expect_home_stores(log);
         }
         // A scheme that takes writes has already encoded them as records.
         let own = self.scheme.takes_writes().then(|| self.scheme.running_records());
@@ -199,10 +200,10 @@ impl<C: Control> Engine<C> {
         self.pages_written().into_iter().try_for_each(|page| self.make_space(page, PAGE_BYTES))
     }
 
-    /// Maps the pages of the write set before the commit holds up others.
+    /// Copies the pages of the write set before the commit holds up others.
     #[cold]
-    fn expect_home_stores(&self) {
-        self.pages_written().into_iter().for_each(|page| self.view.memory.expect_stores(page, PAGE_BYTES));
+    fn expect_home_stores(&self, log: SharedLog) {
+        log.copy_ahead(&self.view, self.pages_written().into_iter().map(|page| page.offset() / PAGE_BYTES));
     }
 
     /// Returns the pages of the write set.

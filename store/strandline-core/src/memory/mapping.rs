@@ -247,10 +247,7 @@ impl Mapping {
         let end = offset.saturating_add(bytes).min(self.extent()) & !(self.page_bytes - 1);
         if first < end && !self.is_shared && self.file.is_some() {
             let base = self.base.wrapping_byte_add(first as usize);
-            // The system reads the range faster at once than page by page while it copies.
             // SAFETY: the range consists of whole pages of this mapping.
-            unsafe { system::read_ahead(base.cast(), (end - first) as usize) };
-            // SAFETY: the same range.
             unsafe { system::map_ahead(base.cast(), (end - first) as usize, true) };
         }
     }

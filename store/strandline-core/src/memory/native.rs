@@ -64,10 +64,6 @@ pub struct Native {
     non_temporal: Cell<(u64, u64)>,
 }
 
-/// Pages of new space are copied in advance only if it has at most this many bytes. Of a larger one, a part would be released again before the rest
-/// is filled.
-const MOST_COPIED_AHEAD: u64 = 1 << 20;
-
 /// Returns the half of a word that the system's futex compares: the low half, which every change of the word changes.
 fn futex_word(word: &AtomicU64) -> &AtomicU32 {
     let half = usize::from(cfg!(target_endian = "big"));
@@ -624,7 +620,7 @@ impl Memory for Native {
     }
 
     fn expect_stores(&self, at: PersistentAddress, bytes: u64) {
-        if self.device.is_some() && bytes <= MOST_COPIED_AHEAD {
+        if self.device.is_some() {
             self.persistent.mapping.copy_ahead(at.offset(), bytes);
         }
     }

@@ -99,6 +99,20 @@ impl SharedLog {
         false
     }
 
+    /// Makes pages that will soon be stored to this process's own copies. Those that are its own already are left alone: to read them ahead would
+    /// read the file in vain, since a checkpoint may have written it past the system's cache.
+    pub(crate) fn copy_ahead<M: Memory>(&self, view: &View<M>, pages: impl Iterator<Item = u64>) {
+        let memory = &view.memory;
+        let is_private = |page| memory.load(self.bitmap(PRIVATE, page / 64)) >> (page % 64) & 1 != 0;
+        let pages: Vec<u64> = pages.filter(|&page| !is_private(page)).collect();
+        let at = |page| PersistentAddress::new(page * PAGE_BYTES);
+        memory.read_ahead(&mut pages.iter().copied().map(at).collect::<Vec<_>>(), PAGE_BYTES as usize / 8, 0);
+        for run in pages.chunk_by(|page, next| page + 1 == *next) {
+            memory.expect_stores(at(run[0]), run.len() as u64 * PAGE_BYTES);
+        }
+        self.mark_private(memory, &pages);
+    }
+
     /// Marks these pages as private.
     pub(super) fn mark_private<M: Memory>(&self, memory: &M, pages: &[u64]) {
         self.mark_all(memory, PRIVATE, pages);
