@@ -22,9 +22,9 @@ use crate::error::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"STRANDLN";
 /// The format version that this library writes.
-pub const FORMAT_VERSION: u64 = 7;
+pub const FORMAT_VERSION: u64 = 8;
 /// The oldest format that can be opened.
-const OLDEST_VERSION: u64 = 7;
+const OLDEST_VERSION: u64 = 8;
 /// The required features that this library knows: none yet.
 pub const REQUIRED_FEATURES: u64 = 0;
 /// The longest layout name, in bytes.

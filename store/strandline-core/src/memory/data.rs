@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrayvec::ArrayVec;
+
 use super::{LINE_WORDS, Native, PersistentAddress, WORD_BYTES, write_back};
 
 /// Number of words in a block whose place and alignment one comparison checks.
@@ -170,6 +172,20 @@ impl MappedWords<'_> {
     pub fn load<const N: usize>(&self, number: u64) -> Option<[u64; N]> {
         let words = self.words.get(number as usize..)?.first_chunk::<N>()?;
         Some(words.each_ref().map(|word| word.load(Ordering::Acquire)))
+    }
+
+    /// Appends `count` words from number `number` on to `into`, each loaded atomically (acquire), if there are so many and they have room there.
+    pub fn append<const N: usize>(&self, number: u64, count: u64, into: &mut ArrayVec<u64, N>) -> bool {
+        let words = self.words.get(number as usize..).and_then(|words| words.get(..count as usize));
+        let Some(words) = words else { return false };
+        let (eights, rest) = words.as_chunks::<8>();
+        for eight in eights {
+            let eight = eight.each_ref().map(|word| word.load(Ordering::Acquire));
+            if into.try_extend_from_slice(&eight).is_err() {
+                return false;
+            }
+        }
+        rest.iter().all(|word| into.try_push(word.load(Ordering::Acquire)).is_ok())
     }
 
     /// Hints that word `number` will soon be loaded.

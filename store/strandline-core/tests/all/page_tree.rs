@@ -58,6 +58,8 @@ fn key(random: &mut fastrand::Rng, kind: u64) -> Vec<u8> {
         1 => number.to_be_bytes().to_vec(),
         2 => vec![b'a'; number as usize],
         3 => [&vec![b'x'; 40][..], number.to_string().as_bytes()].concat(),
+        4 => [(number % 3).to_be_bytes(), number.to_be_bytes()].concat(),
+        5 => (0..random.usize(..12)).map(|_| *random.choice(&[0, 1, 0x7f, 0x80, 0xff]).unwrap()).collect(),
         _ => [&vec![7; 8 * (number as usize % 60)][..], &number.to_be_bytes()].concat(),
     }
 }
@@ -201,7 +203,7 @@ fn damaged_leaves_are_not_merged() {
 
 #[test]
 fn it_is_a_sorted_map() {
-    for (round, page_bytes) in (0..20).zip([512, 4096, 1024].into_iter().cycle()) {
+    for (round, page_bytes) in (0..28).zip([512, 4096, 1024].into_iter().cycle()) {
         let mut random = fastrand::Rng::with_seed(round);
         let (pool, mut worker, tree) = tree(page_bytes);
         let mut model = Model::new();
@@ -209,7 +211,7 @@ fn it_is_a_sorted_map() {
         for step in 0..3000 {
             // The tree grows at first, and then shrinks.
             let is_removal = random.u32(..100) < if step < 1500 { 20 } else { 80 };
-            let key = key(&mut random, round % 5);
+            let key = key(&mut random, round % 7);
             let value: Vec<u64> = (0..random.usize(..most_words)).map(|_| random.u64(..)).collect();
             let before = worker.run(|tx| {
                 let place = tree.locate(tx, &key)?;
@@ -243,6 +245,30 @@ fn it_is_a_sorted_map() {
         // Only the header is left.
         worker.run(|tx| tree.destroy(tx)).unwrap();
         assert_eq!(pool.usage().unwrap().objects, 1, "round {round}");
+    }
+}
+
+#[test]
+fn heads_that_are_not_those_of_the_keys_are_damage() {
+    let (_pool, mut worker, tree) = tree(4096);
+    let page = worker.run(|tx| {
+        for number in 0..100_u64 {
+            tree.set(tx, &(number << 20).to_be_bytes(), &[number], 8)?;
+        }
+        Ok(tree.find(tx, &[0; 8])?.unwrap().page)
+    });
+    let page = page.unwrap();
+    // The head of the first slot's key, and the number of bits before the heads.
+    for (word, bit) in [(2, 9), (0, 57)] {
+        let old = worker.run(|tx| {
+            let old = tx.read(page.word(word))?;
+            tx.write(page.word(word), old ^ 1 << bit)?;
+            Ok(old)
+        });
+        let found = worker.view(|tx| tree.check(tx)).unwrap_err().to_string();
+        assert!(found.contains("a page with wrong heads of keys"), "{found}");
+        worker.run(|tx| tx.write(page.word(word), old.as_ref().copied().unwrap())).unwrap();
+        assert_eq!(worker.view(|tx| tree.check(tx)).unwrap(), 100);
     }
 }
 

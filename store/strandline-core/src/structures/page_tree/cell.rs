@@ -35,7 +35,7 @@ fn value_bytes(head: u64) -> u64 {
     head & 0xffff_ffff
 }
 
-fn key_words(head: u64) -> u64 {
+pub(super) fn key_words(head: u64) -> u64 {
     if head & KEY_OUTSIDE != 0 { 1 } else { whole_words(key_bytes(head)).max(1) }
 }
 
@@ -64,6 +64,16 @@ pub(super) fn word_of(key: &[u8], depth: usize) -> u64 {
 /// Converts a stored word of a key into one that compares as the bytes do.
 pub(super) fn stored_word(stored: u64) -> u64 {
     u64::from_be_bytes(stored.to_le_bytes())
+}
+
+/// Returns word `depth` of the key of a cell with these words, as [`word_of`] does; `None` if the key is outside.
+pub(super) fn key_word(cell: &[u64], depth: usize) -> Option<u64> {
+    let head = cell[0];
+    if head & KEY_OUTSIDE != 0 {
+        return None;
+    }
+    let has = (depth as u64) < whole_words(key_bytes(head));
+    Some(if has { stored_word(cell.get(1 + depth).copied().unwrap_or_default()) } else { 0 })
 }
 
 const MOST_WORDS: usize = most_cell_words(512) as usize;
@@ -112,6 +122,17 @@ impl Cell {
     /// Returns the number of bytes in the value.
     pub fn value_bytes(&self) -> u64 {
         value_bytes(self.head)
+    }
+
+    /// Returns word `depth` of the key, as [`word_of`] does; `None` if the key is outside.
+    pub(super) fn key_word(&self, tx: &mut impl Read, depth: usize) -> Result<Option<u64>, Abort> {
+        if self.head & KEY_OUTSIDE != 0 {
+            return Ok(None);
+        }
+        if depth as u64 >= whole_words(self.key_bytes()) {
+            return Ok(Some(0));
+        }
+        Ok(Some(stored_word(tx.read(self.at().word(1 + depth as u64))?)))
     }
 
     /// Returns the number of bytes in the key.
@@ -173,6 +194,11 @@ impl Cell {
     ) -> Result<(), Abort> {
         let (offset, count) = (self.value_offset(), whole_words(self.value_bytes()));
         words.clear();
+        if let Some(mapped) = tx.mapped_words(page.at, page.words)
+            && mapped.append(offset, count, words)
+        {
+            return Ok(());
+        }
         let zeros = ZEROS.get(..count as usize).filter(|_| offset + count <= page.words);
         let Some(zeros) = zeros else { return Err(page.cell_outside(tx)) };
         words.extend(zeros.iter().copied());

@@ -1,10 +1,12 @@
 //! The check of a whole tree.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use super::cell::Cell;
+use super::cell::{Cell, word_of};
 use super::outside::{Extents, Outside};
 use super::page::Page;
+use super::slots::{Slots, head_of};
 use super::{KIND, PAGE, PageTree};
 use crate::error;
 use crate::memory::{PAGE_BYTES, PersistentAddress};
@@ -50,7 +52,9 @@ fn look(tx: &mut impl Read, waiting: &Waiting, most_words: u64) -> Result<Seen, 
     } else if page.cells < least {
         Some("a page with too few cells")
     } else {
-        wrong_places(&page, &cells).or_else(|| wrong_keys(&page, &cells, waiting))
+        wrong_places(&page, &cells)
+            .or_else(|| wrong_keys(&page, &cells, waiting))
+            .or_else(|| wrong_heads(&page, &slots, &cells))
     };
     if let Some(how) = wrong {
         return Err(KIND.damaged(tx, waiting.at, how));
@@ -82,6 +86,26 @@ fn wrong_keys(page: &Page, cells: &[(Cell, Vec<u8>)], waiting: &Waiting) -> Opti
     let is_astray =
         !keys().is_sorted_by(|one, next| one < next) || keys().any(|key| *key < waiting.low || is_high(key));
     is_astray.then_some("keys out of order")
+}
+
+/// Returns a description of the fault, if the heads in a page's slots are not those of its keys.
+fn wrong_heads(page: &Page, slots: &Slots, cells: &[(Cell, Vec<u8>)]) -> Option<&'static str> {
+    let heads = page.heads;
+    let keyed = || slots.slots().zip(cells).skip(usize::from(page.level > 0));
+    if !heads.exist() {
+        return slots
+            .slots()
+            .any(|slot| head_of(slot) != 0)
+            .then_some("a page with heads of keys that it should not have");
+    }
+    let (_, (_, first)) = keyed().next()?;
+    let is_wrong = keyed().any(|(slot, (cell, key))| {
+        let order = heads.compare_before(|number| word_of(first, number), |number| Ok(word_of(key, number)));
+        cell.is_key_outside()
+            || !matches!(order, Ok(Ordering::Equal))
+            || head_of(slot) != heads.head(word_of(key, heads.word()))
+    });
+    is_wrong.then_some("a page with wrong heads of keys")
 }
 
 /// Returns the children of an inner page, with the bounds of their keys.

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! header   word 0 the root page · word 1 bytes of the largest page | the address of the counters, else 0, << 16
-//! page     word 0 magic << 24 | words in the page << 8 | level (0: leaf)
+//! page     word 0 number of the heads << 56 | magic << 24 | words in the page << 8 | level (0: leaf)
 //!          word 1 slot words · first word of the cells << 16 | words of garbage among them << 32 | how many cells << 48
 //!          then the slot words; the cells lie at the page's end, and the room is between them
-//! slots    four numbers of 16 bits each: where cells begin, in the order of their keys. Those in use come first, then zeros
+//! slots    four of 16 bits in each word, in the order of the keys: the word at which a cell begins | the head of its key << 9. Those in use come
+//!          first, then zeros
 //! cell     word 0 bytes of the value, bytes of the key << 32 (to 4096) · bit 61: the value is outside and in extents
 //!          · bit 62: the value is outside · bit 63: the key is outside
 //!          then the key in whole words, one at least, or the address of a block with it; then the value in whole words, or the
@@ -16,6 +17,8 @@
 //! head, and one or two slot words. Slot words need not be full: a full one hands a slot to its neighbour, or is split into two. A removal
 //! leaves garbage behind. A later cell uses a gap in the garbage that is large enough. If no gap is, but the free words together are, the
 //! page is compacted.
+//!
+//! The head of a key is the 7 bits behind those that all keys of the page have in common (`heads.rs`). A search needs few cells besides the one that it finds.
 //!
 //! The value of a cell in an inner page is the address of a child. The cell's key is not greater than any key in that child; the first cell
 //! of each inner page has an empty key. The key that separates two leaves is as short as possible.
@@ -41,6 +44,7 @@
 mod batch;
 mod cell;
 mod check;
+mod heads;
 mod insert;
 mod length;
 mod load;
@@ -61,7 +65,7 @@ pub use cell::{Cell, Inside};
 pub use load::Load;
 use page::Page;
 pub use scan::Leaf;
-use search::Found;
+use search::{Found, Sought};
 use slots::Place;
 pub use stream::{StoredValue, ValueWriter};
 
@@ -146,7 +150,8 @@ impl OptimisticSearch for Find<'_> {
     type Found = Option<Cell>;
 
     fn search(&mut self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
-        Ok(self.tree.search(tx, self.key)?.1.cell)
+        let mut leaf = Page::NONE;
+        Ok(self.tree.search(tx, self.key, &mut leaf)?.cell())
     }
 }
 
@@ -161,13 +166,14 @@ impl OptimisticSearch for ReadValue<'_> {
     type Found = Option<Cell>;
 
     fn search(&mut self, tx: &mut impl Read) -> Result<Option<Cell>, Abort> {
-        let (page, found) = self.tree.search(tx, self.key)?;
-        if let Some(cell) = found.cell
+        let mut leaf = Page::NONE;
+        let cell = self.tree.search(tx, self.key, &mut leaf)?.cell();
+        if let Some(cell) = cell
             && !cell.is_outside()
         {
-            cell.read_inside(tx, &page, &mut self.value)?;
+            cell.read_inside(tx, &leaf, &mut self.value)?;
         }
-        Ok(found.cell)
+        Ok(cell)
     }
 }
 
@@ -181,8 +187,9 @@ impl OptimisticSearch for Locate<'_> {
     type Found = Located;
 
     fn search(&mut self, tx: &mut impl Read) -> Result<Located, Abort> {
-        let (leaf, Found { place, cell, .. }) = self.tree.search(tx, self.key)?;
-        Ok(Located { leaf, place, cell })
+        let mut leaf = Page::NONE;
+        let found = self.tree.search(tx, self.key, &mut leaf)?;
+        Ok(Located { leaf, place: found.place, cell: found.cell() })
     }
 }
 
@@ -240,26 +247,27 @@ impl PageTree {
     /// Returns the child of the inner page `page` whose keys begin at the key that was found, or at the last one below it, and the child's
     /// place in `page`.
     fn child(tx: &mut impl Read, page: &Page, found: &Found) -> Result<(Place, Page), Abort> {
-        let Place { word, index } = found.place;
-        let (place, cell) = match (found.cell, found.below) {
-            (Some(cell), _) => (found.place, cell),
-            (None, Some(cell)) => (Place { word, index: index - 1 }, cell),
-            (None, None) => return Err(KIND.damaged(tx, page.at, "a key before the first one")),
-        };
+        let (place, cell) = Self::cell_of_child(tx, page, found)?;
         let child = cell.child(tx)?;
         Ok((place, Page::load(tx, child, Some(page.level - 1))?))
     }
 
-    /// Searches for a key from the root on. Returns its leaf, and the result of the search there.
-    fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<(Page, Found), Abort> {
-        let mut page = self.root(tx)?;
-        loop {
-            if page.level == 0 {
-                return Ok((page, page.search(tx, key)?));
-            }
-            let found = page.search(tx, key)?;
-            page = Self::child(tx, &page, &found)?.1;
+    fn cell_of_child(tx: &mut impl Read, page: &Page, found: &Found) -> Result<(Place, Cell), Abort> {
+        found.not_behind().ok_or_else(|| KIND.damaged(tx, page.at, "a key before the first one"))
+    }
+
+    /// Searches for a key from the root on. Returns the result of the search in its leaf, and puts that into `page`.
+    fn search(&self, tx: &mut impl Read, key: &[u8], page: &mut Page) -> Result<Found, Abort> {
+        let sought = Sought::new(key);
+        tx.guard(self.top)?;
+        let root = PersistentAddress::new(tx.read(self.top)?);
+        page.go_to(tx, root, None)?;
+        while page.level > 0 {
+            let found = page.search_for(tx, &sought)?;
+            let child = Self::cell_of_child(tx, page, &found)?.1.child(tx)?;
+            page.go_to(tx, child, Some(page.level - 1))?;
         }
+        page.search_for(tx, &sought)
     }
 
     /// Returns the path to `page`, to which a search for `key` must lead. Few changes need the path, so the search for a key's place does not note it. Reads only pages

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use super::cell::{self, Cell, CellWords};
-use super::slots::{EACH, MOST, Place, Slots, count, insert_near, offset_in, removed};
+use super::cell::{self, Cell, CellWords, key_word};
+use super::heads::Heads;
+use super::slots::{
+    EACH, MOST, Place, Slots, count, head_of, insert_near, offset_in, offset_of, removed, slot,
+};
 use super::{KIND, MAX_LEVELS};
 use crate::memory::PersistentAddress;
 use crate::structures::bytes::{read_few, rewrite};
@@ -36,15 +39,40 @@ pub(super) struct Page {
     /// The number of words behind `begin` that no cell occupies.
     garbage: u64,
     pub cells: u64,
+    pub heads: Heads,
 }
 
 impl Page {
+    /// No page, for [`Page::go_to`].
+    pub const NONE: Self = Self {
+        at: PersistentAddress::new(0),
+        words: 0,
+        level: 0,
+        slots: 0,
+        begin: 0,
+        garbage: 0,
+        cells: 0,
+        heads: Heads::NONE,
+    };
+
     /// Loads the head of the page at `at`, which must be on `level` if that is given. The head is the guard of the whole page.
     pub fn load(tx: &mut impl Read, at: PersistentAddress, level: Option<u64>) -> Result<Self, Abort> {
+        let mut page = Self::NONE;
+        page.go_to(tx, at, level)?;
+        Ok(page)
+    }
+
+    /// Like [`Page::load`], but puts the head here: to return as much takes longer than to load it.
+    pub fn go_to(
+        &mut self,
+        tx: &mut impl Read,
+        at: PersistentAddress,
+        level: Option<u64>,
+    ) -> Result<(), Abort> {
         tx.guard(at)?;
         let [head, counts] = tx.read_array(at)?;
         let part = |number: u64| counts >> (16 * number) & 0xffff;
-        let page = Self {
+        *self = Self {
             at,
             words: head >> 8 & 0xffff,
             level: head & 0xff,
@@ -52,11 +80,13 @@ impl Page {
             begin: part(1),
             garbage: part(2),
             cells: part(3),
+            heads: Heads::of_number(head >> 56),
         };
-        if head >> 24 != MAGIC || level.is_some_and(|level| level != page.level) || !page.is_possible() {
+        let is_page = head >> 24 & 0xffff_ffff == MAGIC;
+        if !is_page || level.is_some_and(|level| level != self.level) || !self.is_possible() {
             return Err(KIND.damaged(tx, at, "something that is not a page, or one on the wrong level"));
         }
-        Ok(page)
+        Ok(())
     }
 
     fn is_possible(&self) -> bool {
@@ -70,10 +100,11 @@ impl Page {
             && self.cells <= EACH as u64 * self.slots
             && LEAST_CELL * self.cells <= self.used()
             && (self.cells > 0 || self.used() == 0)
+            && self.heads.are_possible()
     }
 
     fn head(&self) -> u64 {
-        MAGIC << 24 | self.words << 8 | self.level
+        self.heads.number() << 56 | MAGIC << 24 | self.words << 8 | self.level
     }
 
     fn counts(&self) -> u64 {
@@ -110,7 +141,10 @@ impl Page {
         if !Self::holds(words, offsets.len(), all.len() as u64) {
             return Err(KIND.damaged(tx, at, "more cells than it has room for"));
         }
-        let slots = Slots::of(&offsets);
+        let mut slots = Slots::of(&offsets);
+        let heads = Heads::NONE.chosen(level, &mut slots, |offset, number| {
+            Ok(key_word(&all[(offset - begin) as usize..], number))
+        })?;
         let page = Self {
             at,
             words,
@@ -119,6 +153,7 @@ impl Page {
             begin,
             garbage: 0,
             cells: offsets.len() as u64,
+            heads,
         };
         tx.write_range(at, &[page.head(), page.counts()])?;
         tx.write_range(at.word(HEAD), &slots.0)?;
@@ -162,7 +197,7 @@ impl Page {
         let mut begins = [0_u64; MOST_WORDS / 64];
         for &(mut word) in slots {
             while word != 0 {
-                let offset = word & 0xffff;
+                let offset = offset_of(word & 0xffff);
                 if offset >= self.words {
                     return Err(self.cell_outside(tx));
                 }
@@ -232,11 +267,24 @@ impl Page {
         KIND.damaged(tx, self.at, "a cell outside of its page")
     }
 
-    /// Writes the counts of the page, and the slots that have changed.
-    fn store(&mut self, tx: &mut impl Transaction, slots: &Slots) -> Result<(), Abort> {
+    /// Writes the counts of the page, and the slots that have changed. Chooses the heads again if that is necessary or worth it.
+    fn store(&mut self, tx: &mut impl Transaction, slots: &mut Slots) -> Result<(), Abort> {
+        let page = *self;
+        let heads = self
+            .heads
+            .chosen(self.level, slots, |offset, number| page.cell(tx, offset)?.key_word(tx, number))?;
+        self.set_heads(tx, heads)?;
         self.slots = slots.0.len() as u64;
         rewrite(tx, self.at.word(HEAD), &slots.0)?;
         self.store_counts(tx)
+    }
+
+    fn set_heads(&mut self, tx: &mut impl Transaction, heads: Heads) -> Result<(), Abort> {
+        if heads == self.heads {
+            return Ok(());
+        }
+        self.heads = heads;
+        tx.write(self.at, self.head())
     }
 
     /// Writes the counts of the page, even if they have not changed: their line is the guard of the page.
@@ -276,10 +324,15 @@ impl Page {
             None
         };
         let Some(offset) = offset else { return Ok(false) };
+        let Some(slot) = self.heads.slot(cell, offset) else { return Ok(false) };
+        let (middle, index) = ((at - first) as usize, usize::from(place.index));
+        if self.heads.exist() && !self.has_place_for(tx, (old, middle, at), index, cell)? {
+            return Ok(false);
+        }
         let mut new = [0; 3];
         let new = &mut new[..old.len()];
         new.copy_from_slice(old);
-        if !insert_near(new, (at - first) as usize, usize::from(place.index), offset) {
+        if !insert_near(new, middle, index, slot) {
             return Ok(false);
         }
         KIND.check_block(tx, self.at, self.words)?;
@@ -291,6 +344,34 @@ impl Page {
         }
         self.store_counts(tx)?;
         Ok(true)
+    }
+
+    /// Returns whether the page's heads suit the key of a new cell, which belongs before slot number `index` of word number `middle` of `words`. That is
+    /// slot word number `at` of the page. Between two keys every key has the bits that these have in common.
+    fn has_place_for(
+        &self,
+        tx: &mut impl Read,
+        (words, middle, at): (&[u64], usize, u64),
+        index: usize,
+        cell: &[u64],
+    ) -> Result<bool, Abort> {
+        let unkeyed = usize::from(self.level > 0);
+        let is_first = at == 0 && index == unkeyed;
+        let is_last = at + 1 == self.slots && index == count(words[middle]);
+        let neighbor = match (is_first, is_last) {
+            (false, false) => return Ok(true),
+            (true, _) => offset_in(words[middle], index),
+            (false, true) => offset_in(words[middle], index - 1),
+        };
+        if neighbor == 0 {
+            return Ok(false);
+        }
+        let neighbor = self.cell(tx, neighbor)?;
+        let order = self.heads.compare_before(
+            |number| key_word(cell, number).unwrap_or_default(),
+            |number| Ok(neighbor.key_word(tx, number)?.unwrap_or_default()),
+        )?;
+        Ok(order.is_eq())
     }
 
     /// Removes the cell at a place. Returns the place before which its key belongs now.
@@ -350,12 +431,16 @@ impl Page {
         if slots.offsets().count() as u64 != self.cells {
             return Err(KIND.damaged(tx, self.at, "another number of cells than it counts"));
         }
+        if self.heads.exist() && cells.iter().any(|cell| self.heads.slot(cell, 0).is_none()) {
+            slots.set_heads(&[]);
+            self.set_heads(tx, Heads::NONE)?;
+        }
         let mut put = 0;
         while let Some(cell) = cells.get(put)
             && let Some(offset) = self.room_for(tx, &slots.0, cell.len() as u64)?
         {
             self.write_cell(tx, offset, cell)?;
-            slots.insert(slots.place(index + put), offset);
+            slots.insert(slots.place(index + put), self.heads.slot(cell, offset).unwrap_or(offset));
             self.slots = slots.0.len() as u64;
             put += 1;
         }
@@ -371,13 +456,13 @@ impl Page {
         if self.begin < HEAD + (all + words) as u64 {
             return Err(KIND.damaged(tx, self.at, "a page without room"));
         }
-        let mut offsets: Vec<u64> = slots.offsets().collect();
+        let mut all: Vec<u64> = slots.slots().collect();
         for (index, cell) in (index..).zip(cells) {
             let offset = self.begin - cell.len() as u64;
             self.write_cell(tx, offset, cell)?;
-            offsets.insert(index, offset);
+            all.insert(index, self.heads.slot(cell, offset).unwrap_or(offset));
         }
-        *slots = Slots::of(&offsets);
+        *slots = Slots::of(&all);
         self.store(tx, slots)
     }
 
@@ -386,10 +471,10 @@ impl Page {
         KIND.check_block(tx, self.at, self.words)?;
         let mut all = Vec::with_capacity(self.used() as usize);
         let mut begins = Vec::with_capacity(self.cells as usize);
-        for offset in slots.offsets() {
-            let cell = self.cell(tx, offset)?;
+        for old in slots.slots() {
+            let cell = self.cell(tx, offset_of(old))?;
             let begin = all.len();
-            begins.push(begin as u64);
+            begins.push(slot(head_of(old), begin as u64));
             all.resize(begin + cell.words() as usize, 0);
             tx.read_range(cell.at(), &mut all[begin..])?;
         }
@@ -397,7 +482,8 @@ impl Page {
             return Err(KIND.damaged(tx, self.at, "more cells than it has room for"));
         }
         (self.begin, self.garbage) = (self.words - all.len() as u64, 0);
-        begins.iter_mut().for_each(|begin| *begin += self.begin);
+        // The offsets stay less than the number of words in the page.
+        begins.iter_mut().for_each(|slot| *slot += self.begin);
         *slots = Slots::of(&begins);
         rewrite(tx, self.at.word(self.begin), &all)?;
         self.store(tx, slots)

@@ -142,7 +142,7 @@ fn offsets_between(tx: &mut impl Read, page: &Page, bounds: Bounds<'_>) -> Resul
         let found = page.search(tx, key)?;
         let number = slots.index(found.place);
         // In an inner page, the key belongs to the child before the place, or to the one at the place if that cell has the key itself.
-        let number = match (is_leaf, found.cell.is_some()) {
+        let number = match (is_leaf, found.cell().is_some()) {
             (true, true) => number + usize::from(is_from == matches!(bound, Bound::Excluded(_))),
             (true, false) => number,
             (false, has) => (number + usize::from(has)).saturating_sub(usize::from(is_from)),

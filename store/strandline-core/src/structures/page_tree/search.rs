@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::cell::{Cell, KEY_OUTSIDE, stored_word, word_of};
+use super::cell::{Cell, KEY_OUTSIDE, key_words, stored_word, word_of};
 use super::page::{HEAD, Page};
-use super::slots::{EACH, Place, count, offset_in};
+use super::slots::{EACH, Place, count, head_of, offset_in, offset_of, slot_in};
 use crate::memory::{MappedWords, PersistentAddress};
 use crate::transaction::plain::NOT_HERE;
 use crate::transaction::{Abort, Read};
@@ -12,17 +12,31 @@ use crate::transaction::{Abort, Read};
 /// Up to this number of slot words, a search in a leaf prefetches the first cells of all of them together.
 const FEW_SLOTS: u64 = 16;
 
-/// The result of a search: the place of a key in a page, or the place where it would be inserted.
+/// The result of a search in a page.
 pub(super) struct Found {
+    /// The place of the key, or the place where it would be inserted.
     pub place: Place,
-    /// The cell of the key, if the page has the key.
-    pub cell: Option<Cell>,
-    /// The last cell before the key, if there is one.
-    pub below: Option<Cell>,
+    is_here: bool,
+    /// The cell of the key or, if the page does not have the key, the last cell before it; if there is none, its offset is 0.
+    nearest: Cell,
+}
+
+impl Found {
+    /// Returns the cell of the key, if the page has the key.
+    pub fn cell(&self) -> Option<Cell> {
+        self.is_here.then_some(self.nearest)
+    }
+
+    /// Returns the cell whose key is the one that was sought, or the last one before it, and its place; `None` if all are behind it.
+    pub fn not_behind(&self) -> Option<(Place, Cell)> {
+        let Place { word, index } = self.place;
+        (self.nearest.offset != 0)
+            .then_some((Place { word, index: index - u8::from(!self.is_here) }, self.nearest))
+    }
 }
 
 /// A key to search for, with its first word.
-struct Sought<'k> {
+pub(super) struct Sought<'k> {
     bytes: &'k [u8],
     first: u64,
 }
@@ -37,6 +51,9 @@ trait Words {
 
     /// Compares the key of a cell, which is in a block of its own, with `key`.
     fn compare_outside(&mut self, cell: Cell, key: &[u8]) -> Result<Ordering, Abort>;
+
+    /// Fails because a slot of the page refers to a place without a cell.
+    fn cell_outside(&mut self, page: &Page) -> Abort;
 }
 
 /// A page that is read word by word.
@@ -57,6 +74,9 @@ impl<T: Read> Words for Through<'_, T> {
         cell.read_key(self.tx, &mut own)?;
         Ok(own.as_slice().cmp(key))
     }
+    fn cell_outside(&mut self, page: &Page) -> Abort {
+        page.cell_outside(self.tx)
+    }
 }
 
 impl Words for MappedWords<'_> {
@@ -69,25 +89,31 @@ impl Words for MappedWords<'_> {
     fn compare_outside(&mut self, _: Cell, _: &[u8]) -> Result<Ordering, Abort> {
         Err(NOT_HERE)
     }
+    fn cell_outside(&mut self, _: &Page) -> Abort {
+        NOT_HERE
+    }
 }
 
 impl Page {
     /// Searches for a key.
     pub fn search(&self, tx: &mut impl Read, key: &[u8]) -> Result<Found, Abort> {
-        let sought = Sought { bytes: key, first: word_of(key, 0) };
+        self.search_for(tx, &Sought::new(key))
+    }
+
+    /// Searches for a key.
+    pub fn search_for(&self, tx: &mut impl Read, sought: &Sought<'_>) -> Result<Found, Abort> {
         // If the search in the mapped words fails, the other one reports why, or reads a key outside the page.
         if let Some(mut words) = tx.mapped_words(self.at, self.words)
-            && let Ok(Some(found)) = self.search_in(&mut words, &sought)
+            && let Ok(found) = self.search_in(&mut words, sought)
         {
             return Ok(found);
         }
         let mut words = Through { tx, page: self.at };
         // The transaction has probably written to this page. Rows are often added in order, and then no search is needed.
-        let found = match self.search_behind(&mut words, &sought)? {
-            None => self.search_in(&mut words, &sought)?,
-            found => found,
-        };
-        found.ok_or_else(|| self.cell_outside(tx))
+        match self.search_behind(&mut words, sought)? {
+            None => self.search_in(&mut words, sought),
+            Some(found) => Ok(found),
+        }
     }
 
     /// Returns the end of the page if all its keys are before this one.
@@ -95,97 +121,180 @@ impl Page {
         let Some(last) = self.slots.checked_sub(1) else { return Ok(None) };
         let [slots] = words.load(HEAD + last)?;
         let Some(index) = count(slots).checked_sub(1) else { return Ok(None) };
-        let offset = offset_in(slots, index);
-        let Some((head, Ordering::Less)) = self.compare(words, offset, sought)? else { return Ok(None) };
-        let cell = Cell { page: self.at, offset, head };
+        let (nearest, order) = self.compare(words, slot_in(slots, index), sought)?;
         let place = Place { word: last as u16, index: index as u8 + 1 };
-        Ok(Some(Found { place, cell: None, below: Some(cell) }))
+        Ok((order == Ordering::Less).then_some(Found { place, is_here: false, nearest }))
     }
 
-    /// Returns whether a cell that begins at this word has its first two words in the page.
-    fn is_inside(&self, offset: u64) -> bool {
-        offset >= self.begin && offset + 2 <= self.words
-    }
-
-    /// Searches first among the first cells of the slot words, and then in the cells of one slot word. Returns `None` at a slot that refers to
-    /// no cell in the page.
-    fn search_in(&self, words: &mut impl Words, sought: &Sought<'_>) -> Result<Option<Found>, Abort> {
-        if self.level == 0 && self.slots <= FEW_SLOTS {
+    /// Searches first among the first cells of the slot words, and then in the cells of one slot word.
+    fn search_in(&self, words: &mut impl Words, sought: &Sought<'_>) -> Result<Found, Abort> {
+        let head = self.heads.head(sought.word(self.heads.word()));
+        let (mut low, mut high) = self.words_around(words, head)?;
+        if self.level == 0 && low < high && high - low <= FEW_SLOTS {
             // Without this, each step of the search would wait for another cache line.
-            for number in 0..self.slots {
+            for number in low..high {
                 let [slots] = words.load(HEAD + number)?;
                 words.prefetch(offset_in(slots, 0));
             }
         }
-        let (mut low, mut high) = (0, self.slots);
-        // The last slot word whose first cell is known to be before the key, and the first word of its last such cell.
-        let (mut word, mut head) = (0, 0);
         while low < high {
             let middle = (low + high) / 2;
             let [slots] = words.load(HEAD + middle)?;
-            let Some((first, order)) = self.compare(words, offset_in(slots, 0), sought)? else {
-                return Ok(None);
-            };
+            let (nearest, order) = self.compare(words, slot_in(slots, 0), sought)?;
             match order {
-                Ordering::Less => (low, word, head) = (middle + 1, slots, first),
+                Ordering::Less => low = middle + 1,
                 Ordering::Greater => high = middle,
                 Ordering::Equal => {
-                    let cell = Cell { page: self.at, offset: offset_in(slots, 0), head: first };
                     let place = Place { word: middle as u16, index: 0 };
-                    return Ok(Some(Found { place, cell: Some(cell), below: None }));
+                    return Ok(Found { place, is_here: true, nearest });
                 }
             }
         }
-        let Some(number) = low.checked_sub(1) else {
-            return Ok(Some(Found { place: Place { word: 0, index: 0 }, cell: None, below: None }));
-        };
-        if self.level == 0 {
-            (1..EACH).for_each(|index| words.prefetch(offset_in(word, index)));
+        if low == 0 || self.slots == 0 {
+            return self.not_found(words, sought, Place { word: 0, index: 0 });
         }
-        let (mut below, mut index) = (0, 1);
-        let mut found = None;
-        while index < EACH && offset_in(word, index) != 0 {
-            let Some((first, order)) = self.compare(words, offset_in(word, index), sought)? else {
-                return Ok(None);
-            };
+        let number = low - 1;
+        let [slots] = words.load(HEAD + number)?;
+        if self.level == 0 && !self.heads.exist() {
+            (1..EACH).for_each(|index| words.prefetch(offset_in(slots, index)));
+        }
+        let count = count(slots);
+        let is_less = |index| usize::from((index < count) & (head_of(slot_in(slots, index)) < head));
+        let mut index = 1 + is_less(1) + is_less(2) + is_less(3);
+        while index < count && head_of(slot_in(slots, index)) == head {
+            if self.level == 0 && self.heads.exist() {
+                // Probably this is the key's cell, whose value will be read.
+                (1..5).for_each(|line| words.prefetch(offset_in(slots, index) + 8 * line));
+            }
+            let (nearest, order) = self.compare(words, slot_in(slots, index), sought)?;
             match order {
-                Ordering::Less => (below, head) = (index, first),
-                Ordering::Equal => {
-                    found = Some(Cell { page: self.at, offset: offset_in(word, index), head: first });
-                    break;
-                }
+                Ordering::Less => index += 1,
                 Ordering::Greater => break,
+                Ordering::Equal => {
+                    let place = Place { word: number as u16, index: index as u8 };
+                    return Ok(Found { place, is_here: true, nearest });
+                }
             }
-            index += 1;
         }
-        let below = Cell { page: self.at, offset: offset_in(word, below), head };
-        let place = Place { word: number as u16, index: index as u8 };
-        Ok(Some(Found { place, cell: found, below: Some(below) }))
+        self.not_found(words, sought, Place { word: number as u16, index: index as u8 })
     }
 
-    /// Compares the key of the cell that begins at word `offset` with the one that is sought. Returns the first word of the cell too, or `None` if
-    /// no cell of the page can begin there.
+    /// Returns the number of the slot words whose first keys' heads show that they are before a key with this head, and the number of those whose
+    /// first keys may be before it.
+    fn words_around(&self, words: &mut impl Words, head: u64) -> Result<(u64, u64), Abort> {
+        // The first cell of an inner page has no key and is before all keys.
+        let mut before = u64::from(self.level > 0);
+        if !self.heads.exist() {
+            return Ok((before, self.slots));
+        }
+        let mut size = self.slots.saturating_sub(before);
+        while size > 0 {
+            let half = size.div_ceil(2);
+            let [slots] = words.load(HEAD + before + half - 1)?;
+            if head_of(slot_in(slots, 0)) < head {
+                before += half;
+            }
+            size -= half;
+        }
+        let mut after = before;
+        while after < self.slots && head_of(slot_in(words.load::<1>(HEAD + after)?[0], 0)) == head {
+            after += 1;
+        }
+        Ok((before, after))
+    }
+
+    /// Returns the result for a key that the page does not have. It belongs to this place if its bits before the heads are those of the other keys;
+    /// otherwise these bits show that it is before or behind all of them.
+    fn not_found(&self, words: &mut impl Words, sought: &Sought<'_>, place: Place) -> Result<Found, Abort> {
+        let first = Place { word: 0, index: u8::from(self.level > 0) };
+        let found = self.found_behind(words, place)?;
+        if self.heads.number() <= 1 {
+            return Ok(found);
+        }
+        let beside = if place == first { self.cell_at(words, place)? } else { Some(found.nearest) };
+        let Some(beside) = beside else { return Ok(found) };
+        let order = self.heads.compare_before(
+            |number| sought.word(number),
+            |number| match key_words(beside.head) > number as u64 {
+                true => Ok(stored_word(words.load::<1>(beside.offset + 1 + number as u64)?[0])),
+                false => Ok(0),
+            },
+        )?;
+        match order {
+            Ordering::Less => self.found_behind(words, first),
+            Ordering::Equal => Ok(found),
+            Ordering::Greater => {
+                let last = self.slots - 1;
+                let [slots] = words.load(HEAD + last)?;
+                self.found_behind(words, Place { word: last as u16, index: count(slots) as u8 })
+            }
+        }
+    }
+
+    /// Returns the result for a key that the page does not have, and that belongs to this place.
+    fn found_behind(&self, words: &mut impl Words, place: Place) -> Result<Found, Abort> {
+        let nearest = match usize::from(place.index).checked_sub(1) {
+            Some(before) => {
+                let [slots] = words.load(HEAD + u64::from(place.word))?;
+                self.cell_in(words, slot_in(slots, before))?
+            }
+            None => Cell { page: self.at, offset: 0, head: 0 },
+        };
+        Ok(Found { place, is_here: false, nearest })
+    }
+
+    /// Returns the first cell behind a place; `None` if there is none.
+    fn cell_at(&self, words: &mut impl Words, place: Place) -> Result<Option<Cell>, Abort> {
+        let (number, index) = (u64::from(place.word), usize::from(place.index));
+        for (number, index) in [(number, index), (number + 1, 0)] {
+            if number < self.slots && index < EACH {
+                let slot = slot_in(words.load::<1>(HEAD + number)?[0], index);
+                if slot != 0 {
+                    return self.cell_in(words, slot).map(Some);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the cell of a slot.
+    fn cell_in(&self, words: &mut impl Words, slot: u64) -> Result<Cell, Abort> {
+        let offset = offset_of(slot);
+        if offset < self.begin || offset + 2 > self.words {
+            return Err(words.cell_outside(self));
+        }
+        let [head] = words.load(offset)?;
+        Ok(Cell { page: self.at, offset, head })
+    }
+
+    /// Compares the key of the cell of a slot with the one that is sought. Returns the cell too.
     #[inline]
     fn compare(
         &self,
         words: &mut impl Words,
-        offset: u64,
+        slot: u64,
         sought: &Sought<'_>,
-    ) -> Result<Option<(u64, Ordering)>, Abort> {
-        if !self.is_inside(offset) {
-            return Ok(None);
-        }
-        let [head, first] = words.load(offset)?;
+    ) -> Result<(Cell, Ordering), Abort> {
+        let cell = self.cell_in(words, slot)?;
+        let [first] = words.load(cell.offset + 1)?;
         let first = stored_word(first);
-        if first != sought.first && head & KEY_OUTSIDE == 0 {
-            return Ok(Some((head, first.cmp(&sought.first))));
+        if first != sought.first && cell.head & KEY_OUTSIDE == 0 {
+            return Ok((cell, first.cmp(&sought.first)));
         }
-        let cell = Cell { page: self.at, offset, head };
-        Ok(Some((head, sought.compare_more(words, cell)?)))
+        Ok((cell, sought.compare_more(words, cell)?))
     }
 }
 
-impl Sought<'_> {
+impl<'k> Sought<'k> {
+    pub fn new(bytes: &'k [u8]) -> Self {
+        Self { bytes, first: word_of(bytes, 0) }
+    }
+
+    /// Returns word `number` of the key.
+    fn word(&self, number: usize) -> u64 {
+        if number == 0 { self.first } else { word_of(self.bytes, number) }
+    }
+
     /// Compares the keys' other words, if the first ones are equal, or the whole keys, if the cell's is outside the page.
     fn compare_more(&self, words: &mut impl Words, cell: Cell) -> Result<Ordering, Abort> {
         if cell.is_key_outside() {

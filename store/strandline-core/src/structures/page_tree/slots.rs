@@ -1,4 +1,4 @@
-//! The slots of a page: the places of its cells, in the order of their keys.
+//! The slots of a page: the places of its cells, in the order of their keys, and the heads of these.
 
 use std::ops::Range;
 
@@ -10,6 +10,10 @@ pub(super) const EACH: usize = 4;
 pub(super) const MOST: usize = 256;
 /// The number of slots in each word when all are written again. This leaves room for one more.
 pub(super) const FILLED: usize = 3;
+/// The number of bits of a slot that have the head of a key.
+pub(super) const HEAD_BITS: u64 = 7;
+/// The number of bits of a slot that have the word at which a cell begins.
+const OFFSET_BITS: u64 = 9;
 
 /// A place among slots: before slot number `index` of a word, or at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,20 +26,40 @@ pub(super) struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slots(pub ArrayVec<u64, MOST>);
 
+/// Returns the slot of a key with this head, whose cell begins at word `offset`, which is not 0.
+pub(super) fn slot(head: u64, offset: u64) -> u64 {
+    head << OFFSET_BITS | offset
+}
+
+/// Returns the head of the key in a slot.
+pub(super) fn head_of(slot: u64) -> u64 {
+    slot >> OFFSET_BITS
+}
+
+/// Returns the word of the page at which the cell of a slot begins.
+pub(super) fn offset_of(slot: u64) -> u64 {
+    slot & ((1 << OFFSET_BITS) - 1)
+}
+
+/// Returns slot number `index` of a word; 0 if it is not in use.
+pub(super) fn slot_in(word: u64, index: usize) -> u64 {
+    word >> (16 * index) & 0xffff
+}
+
 /// Returns the word of the page at which the cell of slot number `index` begins; 0 if the slot is not in use.
 pub(super) fn offset_in(word: u64, index: usize) -> u64 {
-    word >> (16 * index) & 0xffff
+    offset_of(slot_in(word, index))
 }
 
 /// Returns the number of slots of a word that are in use.
 pub(super) fn count(word: u64) -> usize {
-    (0..EACH).take_while(|&index| offset_in(word, index) != 0).count()
+    EACH - word.leading_zeros() as usize / 16
 }
 
 /// Returns a word with one more slot. The last slot of a full word is dropped.
-pub(super) fn inserted(word: u64, index: usize, offset: u64) -> u64 {
+pub(super) fn inserted(word: u64, index: usize, slot: u64) -> u64 {
     let below = (1 << (16 * index)) - 1;
-    word & below | offset << (16 * index) | (word & !below) << 16
+    word & below | slot << (16 * index) | (word & !below) << 16
 }
 
 /// Returns a word with one slot less.
@@ -45,21 +69,21 @@ pub(super) fn removed(word: u64, index: usize) -> u64 {
 }
 
 /// Inserts a slot before slot number `index` of word number `at`, if that word or one beside it has a free slot. Returns whether it did.
-pub(super) fn insert_near(words: &mut [u64], at: usize, index: usize, offset: u64) -> bool {
+pub(super) fn insert_near(words: &mut [u64], at: usize, index: usize, slot: u64) -> bool {
     let word = words[at];
     if count(word) < EACH {
-        words[at] = inserted(word, index, offset);
+        words[at] = inserted(word, index, slot);
     } else if let Some(&next) = words.get(at + 1)
         && count(next) < EACH
     {
-        let last = if index == EACH { offset } else { offset_in(word, EACH - 1) };
+        let last = if index == EACH { slot } else { slot_in(word, EACH - 1) };
         words[at + 1] = inserted(next, 0, last);
-        words[at] = if index == EACH { word } else { inserted(word, index, offset) };
+        words[at] = if index == EACH { word } else { inserted(word, index, slot) };
     } else if at > 0 && count(words[at - 1]) < EACH {
         let before = words[at - 1];
-        let first = if index == 0 { offset } else { offset_in(word, 0) };
+        let first = if index == 0 { slot } else { slot_in(word, 0) };
         words[at - 1] = inserted(before, count(before), first);
-        words[at] = if index == 0 { word } else { inserted(removed(word, 0), index - 1, offset) };
+        words[at] = if index == 0 { word } else { inserted(removed(word, 0), index - 1, slot) };
     } else {
         return false;
     }
@@ -74,16 +98,16 @@ pub(super) fn put_offsets(slots: &[u64], offsets: &mut Vec<u64>) {
         // All four in any case: it takes longer to branch on their number.
         let Some(next) = offsets[count..].first_chunk_mut::<EACH>() else { break };
         *next = std::array::from_fn(|index| offset_in(word, index));
-        count += EACH - word.leading_zeros() as usize / 16;
+        count += self::count(word);
     }
     offsets.truncate(count);
 }
 
 impl Slots {
-    /// Returns slots for cells that begin at these words, with some room in each slot word.
-    pub fn of(offsets: &[u64]) -> Self {
-        let word = |offsets: &[u64]| offsets.iter().rev().fold(0, |word, &offset| word << 16 | offset);
-        Self(offsets.chunks(FILLED).map(word).collect())
+    /// Returns slot words for these slots, with some room in each.
+    pub fn of(slots: &[u64]) -> Self {
+        let word = |slots: &[u64]| slots.iter().rev().fold(0, |word, &slot| word << 16 | slot);
+        Self(slots.chunks(FILLED).map(word).collect())
     }
 
     /// Returns the number of words that [`Slots::of`] takes for `cells` cells.
@@ -91,12 +115,29 @@ impl Slots {
         cells.div_ceil(FILLED)
     }
 
-    /// Returns the words at which the cells begin, in order.
-    pub fn offsets(&self) -> impl DoubleEndedIterator<Item = u64> {
+    /// Returns the slots in order.
+    pub fn slots(&self) -> impl DoubleEndedIterator<Item = u64> {
         self.0
             .iter()
-            .flat_map(|&word| (0..EACH).map(move |index| offset_in(word, index)))
-            .filter(|&at| at != 0)
+            .flat_map(|&word| (0..EACH).map(move |index| slot_in(word, index)))
+            .filter(|&slot| slot != 0)
+    }
+
+    /// Returns the words at which the cells begin, in order.
+    pub fn offsets(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.slots().map(offset_of)
+    }
+
+    /// Sets the heads of the keys, one for each slot.
+    pub fn set_heads(&mut self, heads: &[u64]) {
+        let mut heads = heads.iter();
+        for word in &mut self.0 {
+            for index in 0..count(*word) {
+                let head = heads.next().copied().unwrap_or_default();
+                let old = slot_in(*word, index);
+                *word ^= (old ^ slot(head, offset_of(old))) << (16 * index);
+            }
+        }
     }
 
     /// Returns the words at which the cells with these numbers begin.
@@ -146,21 +187,21 @@ impl Slots {
     }
 
     /// Inserts a slot at a place. One or two slot words change, or a new one is inserted and those behind it move.
-    pub fn insert(&mut self, place: Place, offset: u64) {
+    pub fn insert(&mut self, place: Place, slot: u64) {
         let (at, index) = (usize::from(place.word), usize::from(place.index));
         let words = &mut self.0;
         let Some(&word) = words.get(at) else {
-            words.push(offset);
+            words.push(slot);
             return;
         };
-        if insert_near(words, at, index, offset) {
+        if insert_near(words, at, index, slot) {
             return;
         }
         if index == EACH {
-            words.insert(at + 1, offset);
+            words.insert(at + 1, slot);
         } else {
-            let last = offset_in(word, EACH - 1);
-            let all = inserted(word, index, offset);
+            let last = slot_in(word, EACH - 1);
+            let all = inserted(word, index, slot);
             let half = 1 << 32;
             words[at] = all % half;
             words.insert(at + 1, (all / half) | (last << 32));
@@ -198,7 +239,7 @@ impl Slots {
 
     /// Returns whether every word has a slot in use, and no slot in use comes after a free one.
     pub fn is_sound(&self) -> bool {
-        let is_dense = |word: u64| (count(word)..EACH).all(|index| offset_in(word, index) == 0);
+        let is_dense = |word: u64| (0..count(word)).all(|index| offset_in(word, index) != 0);
         self.0.iter().all(|&word| word != 0 && is_dense(word))
     }
 }
