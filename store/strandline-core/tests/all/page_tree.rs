@@ -178,7 +178,7 @@ fn damaged_leaves_are_not_merged() {
             }
             // The first cell of the root has an empty key, and the address of the first leaf behind it.
             let root = PersistentAddress::new(tx.read(header)?);
-            let first = tx.read(root.word(2))? & 0xffff;
+            let first = tx.read(root.word(2))? & 0x1ff;
             let leaf = PersistentAddress::new(tx.read(root.word(first + 2))?);
             let [counts, slots] = tx.read_array(leaf.word(1))?;
             let parts = [0, 16, 32, 48].map(|bit| counts >> bit & 0xffff);

@@ -358,7 +358,7 @@ fn hash_maps() {
 /// Returns the addresses of the cells of an ordered map's page, in the order of their keys.
 fn cells(store: &Store<All>, page: PersistentAddress) -> Vec<PersistentAddress> {
     let slots = (0..peek(store, page.word(1)) & 0xffff).map(|slot| peek(store, page.word(2 + slot)));
-    let offsets = slots.flat_map(|word| (0..4).map(move |index| word >> (16 * index) & 0xffff));
+    let offsets = slots.flat_map(|word| (0..4).map(move |index| word >> (16 * index) & 0x1ff));
     offsets.filter(|&offset| offset != 0).map(|offset| page.word(offset)).collect()
 }
 
