@@ -22,7 +22,7 @@ use strandline_core::sync::SyncParameters;
 use strandline_core::{Domain, Error, Options};
 
 /// The oldest version of the format that can still be opened.
-const OLDEST: u64 = 7;
+const OLDEST: u64 = 8;
 const LINE: usize = 64;
 /// The environment variable that tells a process which kind of pool to write.
 const KIND: &str = "STRANDLINE_GOLDEN_KIND";
