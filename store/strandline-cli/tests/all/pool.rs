@@ -356,8 +356,9 @@ fn what_a_walk_misses_is_missed_by_no_copy() {
     let leaf = 0x5b_1e_9a_6e_u64 << 24 | 512 << 8;
     let bytes = std::fs::read(&path).unwrap();
     let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    let leaves: Vec<_> =
-        (0..words.len()).filter(|&at| words[at] & (u64::MAX >> 8) == leaf && words[at + 1] >> 48 > 50).collect();
+    let leaves: Vec<_> = (0..words.len())
+        .filter(|&at| words[at] & (u64::MAX >> 8) == leaf && words[at + 1] >> 48 > 50)
+        .collect();
     let slots = leaves[leaves.len() / 2] + 2;
     damage(&path, 8 * slots as u64, &(words[slots] & 0xffff).to_le_bytes());
     // An item of a queue follows its tag, the address of the next item, and its length.

@@ -13,7 +13,7 @@ use crate::transaction::Abort;
 
 /// The number of words of a key in which its head may be.
 const WORDS: usize = 3;
-/// The heads of a page are chosen again when this number of further bits are common to its keys.
+/// The heads of a page are chosen again when more than this number of further bits are common to its keys.
 const WORTH: u64 = 2;
 
 /// Where the heads of a page are in its keys.

@@ -361,7 +361,7 @@ impl Page {
         let neighbor = match (is_first, is_last) {
             (false, false) => return Ok(true),
             (true, _) => offset_in(words[middle], index),
-            (false, true) => offset_in(words[middle], index - 1),
+            (false, true) => index.checked_sub(1).map_or(0, |last| offset_in(words[middle], last)),
         };
         if neighbor == 0 {
             return Ok(false);
